@@ -1,0 +1,96 @@
+# One makefile, no recursion.  `make help` lists the targets.
+
+VERSION    := 0.1.0
+PREFIX     ?= /usr/local
+BINDIR     ?= $(PREFIX)/bin
+LIBEXECDIR ?= $(PREFIX)/libexec/caisson
+LIBDIR     ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+MANDIR     ?= $(PREFIX)/share/man
+DATADIR    ?= $(PREFIX)/share/caisson
+INSTALL    ?= install
+PKG_CONFIG ?= pkg-config
+PYTHON     ?= /usr/bin/python3
+
+# MODE=release (default) or asan; each has its own tree.
+MODE ?= release
+B    := $(if $(filter release,$(MODE)),build,build/$(MODE))
+O    := $B/obj
+
+.DEFAULT_GOAL := all
+
+# What the build consists of.  A folder is a trust domain and becomes one archive of all
+# its files but main.c; a new .c file needs no change here.
+folders   := common supervisor worker worker/files broker broker/authority ledger client sdk
+bin       := caisson caissond
+libexec   := caisson-broker caisson-ledger caisson-worker caisson-files
+dir_caisson        := client
+dir_caissond       := supervisor
+dir_caisson-broker := broker
+dir_caisson-ledger := ledger
+dir_caisson-worker := worker
+dir_caisson-files  := worker/files
+
+# Each process links only what it needs (docs/ARCHITECTURE.md, "Dependencies").
+uses_client       := libevent_core msgpack jansson libbsd-overlay
+uses_supervisor   := libevent_core msgpack libseccomp yaml-0.1 libcap libbsd-overlay
+uses_broker       := libevent_core msgpack libseccomp libcrypto libbsd-overlay
+uses_ledger       := libevent_core msgpack libseccomp libcrypto sqlite3 libbsd-overlay
+uses_worker       := libcap
+uses_worker/files := libevent_core msgpack libseccomp libcrypto libbsd-overlay
+also_broker       := broker/authority
+
+# Flags of ours; CFLAGS, CPPFLAGS and LDFLAGS stay the user's.
+warnings := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
+	-Wcast-qual -Wvla -Wundef -Wformat=2 -Wimplicit-fallthrough -Wno-format-nonliteral \
+	$(if $(WERROR)$(CI),-Werror)
+all_pkgs := libevent_core libevent_pthreads msgpack libseccomp libbsd-overlay libcrypto sqlite3 yaml-0.1 jansson libcap
+cppflags  = -D_GNU_SOURCE -I. -I$O/gen -DVERSION='"$(VERSION)"' -DLIBEXECDIR='"$(LIBEXECDIR)"' $(pkg_cflags)
+pkg_cflags := $(shell $(PKG_CONFIG) --cflags $(all_pkgs) 2>/dev/null)
+CFLAGS   ?= -O2 -g
+harden   := -fstack-protector-strong -fstack-clash-protection -fcf-protection -fPIE -fno-strict-aliasing \
+	$(if $(filter release,$(MODE)),-D_FORTIFY_SOURCE=2)
+ldharden := -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--as-needed
+mode_release :=
+mode_asan := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -DCAISSON_ASAN=1
+mode     := $(mode_$(MODE))
+
+Q   := $(if $(V),,@)
+say  = $(if $(V),,@printf '  %-6s %s\n' $(1) $@)
+
+all: $(bin:%=$B/bin/%) $(libexec:%=$B/libexec/%) $B/lib/libcaisson-runtime.a	## build everything
+
+obj = $(patsubst %.c,$O/%.o,$(filter-out %/main.c,$(wildcard $(1)/*.c)))
+ar  = $B/lib/lib$(subst /,-,$(1)).a
+define folder
+$(call ar,$(1)): $(call obj,$(1))
+endef
+$(foreach f,$(folders),$(eval $(call folder,$f)))
+
+libs_of = $(shell $(PKG_CONFIG) --libs $(uses_$(1)))
+define program
+$B/$(1)/$(2): $O/$(dir_$(2))/main.o $(call ar,$(dir_$(2))) $(foreach a,$(also_$(dir_$(2))),$(call ar,$a)) $(if $(filter worker,$(dir_$(2))),,$(call ar,common))
+	@mkdir -p $$(@D)
+	$$(call say,LD)
+	$$Q$$(CC) $(if $(filter worker,$(dir_$(2))),$$(static_link),-pie) $$(mode) $$(ldharden) $$(LDFLAGS) -o $$@ $$^ $$(call libs_of,$(dir_$(2))) -lpthread $$(LDLIBS)
+endef
+# The launcher is static: its pages are few, and its start needs no file of the chamber.
+static_link = $(if $(filter asan,$(MODE)),-pie,-static)
+$(foreach p,$(bin),$(eval $(call program,bin,$p)))
+$(foreach p,$(libexec),$(eval $(call program,libexec,$p)))
+
+$O/%.o: %.c | $O/gen/common/protocol_types.h
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$Q$(CC) -std=gnu11 $(cppflags) $(CPPFLAGS) $(warnings) $(harden) $(CFLAGS) $(mode) -MMD -MP -c -o $@ $<
+
+$B/lib/%.a:
+	@mkdir -p $(@D)
+	$(call say,AR)
+	$Qrm -f $@ && $(AR) rcs $@ $^
+
+$B/lib/libcaisson-runtime.a: $(call obj,sdk)
+
+.PHONY: all
+.SECONDARY:
+.DELETE_ON_ERROR:

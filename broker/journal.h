@@ -1,0 +1,74 @@
+/*
+ * journal: the end of the record.  Appends, and never reads or changes (D-11, D-16).
+ *
+ * Owns the descriptors of its segments, one sync thread and an eventfd.  The loop never
+ * waits: writes are appended at once (write(2) on an O_APPEND descriptor), syncs run on
+ * the thread, one for everything that waits, again as soon as the last one ended.  With
+ * durability `relaxed`, what is written counts as durable.
+ *
+ * Outages: a failed or short write, or a failed sync, closes the segment; everything that
+ * waited is refused; a new segment is asked for; see docs/ARCHITECTURE.md, "The journal".
+ */
+#ifndef BROKER_JOURNAL_H
+#define BROKER_JOURNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "common/journal.h"
+
+struct event_base;
+struct journal;
+
+/* The only two things done to a segment's descriptor; tests replace them by a plan. */
+struct journal_io {
+	ssize_t (*append)(int fd, const struct iovec *iov, int n);
+	int (*sync)(int fd);
+};
+extern const struct journal_io journal_io_system;
+
+/* Called from the loop, once per journal_append() with a callback: `ok` says whether the
+ * record is as durable as the configuration says. */
+typedef void journal_fn(void *arg, bool ok);
+
+struct journal_handler {
+	/* A new segment is wanted; answer with journal_segment() or journal_no_segment(). */
+	void (*on_segment_wanted)(uint64_t number, void *arg);
+	/* The journal can be written (again), or cannot: nothing new may start. */
+	void (*on_available)(bool available, void *arg);
+};
+
+/*
+ * `chain`, `count`, `segment` and `length` are what the ledger said of the record so far.
+ * Returns NULL with errno set.
+ */
+struct journal *journal_create(struct event_base *base, const struct journal_io *io,
+    bool durable, uint64_t count, const uint8_t chain[JOURNAL_HASH], uint64_t segment,
+    uint64_t length, const struct journal_handler *handler, void *arg);
+/* Syncs what is there, waits for the thread, releases everything. */
+void journal_destroy(struct journal *j);
+
+/* A segment has arrived; takes the descriptor.  Its first record is written at once. */
+void journal_segment(struct journal *j, int fd, uint64_t number, uint64_t reserved_bytes);
+void journal_no_segment(struct journal *j, int error);
+
+/* How much of the reservation at the end of a segment a record may use. */
+enum journal_class {
+	JOURNAL_EFFECT, /* a new effect: refused when only the reserve is left */
+	JOURNAL_ENDING, /* outcomes, endings, releases: may use the reserve */
+};
+
+/*
+ * Appends one record.  `done` (may be NULL) is called from the loop, never from within.
+ * Returns 0, or -EIO / -ENOSPC / -EAGAIN when the journal is unavailable (then `done` is
+ * not called, and an ENDING is kept and written first once writing works).
+ */
+int journal_append(struct journal *j, const struct msg_record *r, enum journal_class class,
+    journal_fn *done, void *arg);
+
+/* True while effects may start. */
+bool journal_available(const struct journal *j);
+uint64_t journal_count(const struct journal *j);
+
+#endif /* BROKER_JOURNAL_H */

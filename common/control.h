@@ -1,0 +1,126 @@
+/*
+ * control: what travels on control links: fixed-size structs, and descriptors.
+ *
+ * A control link is an AF_UNIX SOCK_SEQPACKET pair between the supervisor and one of its
+ * own (broker, ledger, client).  Both ends run on one machine from one build, so a
+ * struct travels as it is.  The supervisor never unpacks a frame: this is all it reads.
+ * Every number that arrives is checked by the receiver against what it asked for.
+ */
+#ifndef COMMON_CONTROL_H
+#define COMMON_CONTROL_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#define CONTROL_FDS_MAX 4
+
+enum control_verb {
+	/* supervisor -> broker */
+	CONTROL_SEGMENT = 1, /* fd: a new journal segment, write-only, append-only; index: its number; count: bytes reserved */
+	CONTROL_LEDGER, /* fd: link to the ledger */
+	CONTROL_CLIENT, /* fd: link to a local client; uid, gid, pid as the kernel gave them */
+	CONTROL_LINK, /* session, kind, index; fds: link (or stdin pipe's write end for a command), stdout, stderr: see enum child_kind */
+	CONTROL_STARTED, /* session, kind, index: the exec happened */
+	CONTROL_REFUSED, /* session, kind, index, layer, error: not born */
+	CONTROL_EXIT, /* session, kind, index, exit: gone, and reaped */
+	CONTROL_PING, /* answer with CONTROL_PONG, or be killed */
+	CONTROL_SHUTDOWN, /* settle what is open, then end */
+	CONTROL_NO_SEGMENT, /* error: errno: the segment asked for cannot be made */
+
+	/* broker -> supervisor */
+	CONTROL_READY = 32, /* the state has arrived whole; links may come */
+	CONTROL_PONG,
+	CONTROL_SPAWN, /* session, kind, index: make this child; flags: CONTROL_WITH_INPUT */
+	CONTROL_KILL, /* session, kind, index, cause: kill the whole tree, now */
+	CONTROL_SIGNAL, /* session, kind, index, error: this signal number, to the command's process */
+	CONTROL_MORE, /* the next segment, please; count: bytes to reserve */
+	CONTROL_SETTLED, /* after CONTROL_SHUTDOWN: nothing is open */
+
+	/* supervisor -> client */
+	CONTROL_BROKER = 64, /* fd: link to the broker (again, after a broker's death) */
+	CONTROL_FAILED, /* layer, error: nothing can be started; the reason is on stderr */
+};
+
+/* What a session's child is.  Descriptors of CONTROL_LINK, in this order. */
+enum child_kind {
+	CHILD_TURN = 1, /* worker with a link: link, stdout, stderr */
+	CHILD_COMMAND, /* worker without one: stdin (only with CONTROL_WITH_INPUT), stdout, stderr */
+	CHILD_PROVIDER, /* link, stderr */
+};
+
+#define CONTROL_WITH_INPUT 1u
+
+/* Why a child is gone, from the kernel's own evidence. */
+enum exit_kind {
+	EXIT_NONE = 0,
+	EXIT_EXITED, /* status: 0..255 */
+	EXIT_SIGNALED, /* status: signal; core: 1 if dumped */
+	EXIT_UNKNOWN, /* the kernel kept nothing */
+};
+
+struct exit_facts {
+	uint32_t kind; /* enum exit_kind */
+	int32_t status;
+	uint32_t core;
+	uint32_t cause; /* enum ending of the kill order, or the supervisor's own (seccomp, oom, host_lost); 0: none */
+	uint32_t syscall; /* with ENDING_seccomp: its number, or UINT32_MAX */
+	uint32_t arch; /* with ENDING_seccomp: AUDIT_ARCH_* */
+	uint64_t cpu_us; /* user + system, the whole tree where the kernel tells */
+	uint64_t peak_bytes;
+};
+
+/* One set-up step of a launch; names in control.c.  docs/ARCHITECTURE.md, "Launch". */
+enum layer {
+	LAYER_NONE = 0,
+	LAYER_PLAN,
+	LAYER_SOURCES, /* a directory of the operator's cannot be opened */
+	LAYER_UID,
+	LAYER_USER_NAMESPACE,
+	LAYER_NAMESPACES,
+	LAYER_CGROUP,
+	LAYER_MOUNTS,
+	LAYER_PIVOT_ROOT,
+	LAYER_PROC,
+	LAYER_RLIMITS,
+	LAYER_CAPABILITIES,
+	LAYER_DESCRIPTORS,
+	LAYER_NO_NEW_PRIVS,
+	LAYER_LANDLOCK,
+	LAYER_SECCOMP,
+	LAYER_EXEC, /* error ENOENT: not found in the chamber; else cannot be executed */
+	LAYER_HANDSHAKE, /* the launcher died between two steps: exit facts are the reason */
+	LAYER_MAX,
+};
+
+struct control {
+	uint32_t verb;
+	uint32_t kind; /* enum child_kind */
+	uint64_t session;
+	uint32_t index; /* into the configuration, or a segment's number */
+	int32_t error; /* errno, or a signal number */
+	uint32_t cause; /* enum ending */
+	uint32_t layer; /* enum layer */
+	uint32_t flags;
+	uint32_t uid, gid, pid;
+	uint64_t count;
+	struct exit_facts exit;
+};
+
+/*
+ * Sends one struct and `nfds` descriptors, which stay the caller's.  Returns 0;
+ * -EAGAIN if the socket is full; another negative errno.
+ */
+int control_send(int fd, const struct control *c, const int *fds, unsigned nfds);
+
+/*
+ * Receives one struct.  Descriptors come close-on-exec; `ret_fds` holds CONTROL_FDS_MAX
+ * and is filled with -1 beyond `*ret_nfds`.  Returns 1; 0 at end-of-file; -EAGAIN; -EPROTO
+ * for a struct of another size or more descriptors than fit (all are closed); another
+ * negative errno.
+ */
+int control_recv(int fd, struct control *ret, int ret_fds[CONTROL_FDS_MAX], unsigned *ret_nfds);
+
+/* "landlock", ...; "unknown" for a number that is none. */
+const char *layer_name(uint32_t layer);
+
+#endif /* COMMON_CONTROL_H */

@@ -1,0 +1,30 @@
+/*
+ * limits: every bound that two processes share, with its unit and its reason.
+ * A bound that only one module knows stands in that module.
+ */
+#ifndef COMMON_LIMITS_H
+#define COMMON_LIMITS_H
+
+#define FRAME_MAX	 (1u << 20) /* bytes after the length word; one 1 MiB result with its envelope does not fit, on purpose: RESULT_MAX is less */
+#define ARGUMENTS_MAX	 (256u << 10) /* bytes of packed arguments, message, context */
+#define RESULT_MAX	 (768u << 10) /* bytes of a packed result; leaves room for the rest of its frame */
+#define CATALOGUE_MAX	 (512u << 10) /* bytes of the packed catalogue of a turn */
+#define STATE_PAGE_MAX	 (512u << 10) /* bytes of one page of a broker's state */
+#define METADATA_MAX	 (16u << 10) /* bytes: metadata, annotations, small lists */
+#define SCHEMA_MAX	 (64u << 10) /* bytes of a packed JSON Schema */
+#define EVENT_MAX	 (64u << 10) /* bytes of one event's data (OP-15) */
+#define OUTPUT_CHUNK_MAX (64u << 10) /* bytes of one output or input chunk */
+#define PATH_MAX_BYTES	 (32u << 10) /* bytes of a packed segment list */
+#define INPUT_WINDOW	 (1u << 20) /* bytes of input a client may send ahead */
+
+#define VALUE_DEPTH_MAX	 32 /* nesting of a frame's values, the frame itself included */
+#define VALUE_NODES_MAX	 (1u << 16) /* values in one frame: bounds what a walk can cost */
+
+#define PATH_SEGMENTS_MAX 64 /* TU-35 */
+#define PATH_SEGMENT_MAX  256 /* bytes, TU-35 */
+#define ERROR_MESSAGE_MAX 4096 /* bytes */
+
+#define LINK_READ_MAX	 (256u << 10) /* bytes read per link and loop turn */
+#define LINK_QUEUE_MAX	 (8u << 20) /* bytes queued for a peer that does not read, then it is cut off */
+
+#endif /* COMMON_LIMITS_H */

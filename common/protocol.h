@@ -1,0 +1,181 @@
+/*
+ * protocol: the messages of protocol.def and their MessagePack-RPC form.
+ *
+ * Decoding is zero-copy: strings and values are slices of the frame and live as long as
+ * its bytes.  Decoding checks, in this order: walk (common/walk.h), RPC shape, known
+ * method, direction, state of the link, known fields, types, ranges, required fields.
+ * Any failure is a protocol fault; `struct fault` says which rule was broken.  This
+ * module does no I/O, never logs and has no state.
+ */
+#ifndef COMMON_PROTOCOL_H
+#define COMMON_PROTOCOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/limits.h"
+
+#define PROTOCOL_VERSION 1 /* raised with every change of protocol.def */
+
+/* Who is at the other end of a link.  Masks, because a row may name several. */
+enum role {
+	ROLE_SUPERVISOR = 1 << 0,
+	ROLE_BROKER = 1 << 1,
+	ROLE_LEDGER = 1 << 2,
+	ROLE_WORKER = 1 << 3,
+	ROLE_PROVIDER = 1 << 4,
+	ROLE_CLIENT = 1 << 5,
+	ROLE_GATEWAY = 1 << 6,
+};
+
+/* Where a link is in its life; rows say in which states they may arrive. */
+enum link_state {
+	LINK_NEW = 1 << 0, /* before hello */
+	LINK_READY = 1 << 1, /* hello answered, nothing running */
+	LINK_BUSY = 1 << 2, /* an operation (worker) or a call (provider) is open */
+};
+
+/* Borrowed bytes.  p may be NULL only if n is 0. */
+struct slice {
+	const uint8_t *p;
+	size_t n;
+};
+
+struct wire_error {
+	struct slice code; /* 1..64 bytes */
+	struct slice message; /* 0..ERROR_MESSAGE_MAX bytes */
+	bool retryable;
+	struct slice details; /* one value, or n == 0 */
+};
+
+/* enum call_status { CALL_STATUS_succeeded, ... }: the ENUMERATIONs of protocol.def. */
+/* struct msg_tool_invoke, struct msg_tool_invoke_reply, ...: one per row.  `has` carries
+ * one bit per field, by HAS_<row>_<field>; required fields are always set after decoding. */
+#include "common/protocol_types.h"
+
+enum msg_kind {
+	MSG_REQUEST = 0,
+	MSG_RESPONSE = 1,
+	MSG_NOTIFY = 2
+};
+
+/* enum msg_type { MSG_hello, MSG_hello_reply, ... }: in protocol_types.h. */
+
+/* What rule a frame broke, for the record and the log: never any of its content. */
+struct fault {
+	const char *rule; /* static text, e.g. "unknown method", "duplicate key" */
+	const char *method; /* static text or NULL */
+	const char *field; /* static text or NULL */
+	size_t offset; /* byte of the frame */
+};
+
+/* One decoded frame. */
+struct message {
+	enum msg_kind kind;
+	enum msg_type type; /* for a response: the reply row of the request it answers */
+	uint32_t msgid; /* requests and responses */
+	bool failed; /* response: `error` is set, the union is not */
+	struct wire_error error; /* of a failed response */
+	union msg_any u;
+};
+
+/*
+ * Asked for a response: which request does `msgid` answer?  Returns its type, or a
+ * negative number if none is open; protocol_decode() then faults ("reply to nothing").
+ */
+typedef int protocol_pending_fn(void *arg, uint32_t msgid);
+
+/*
+ * Decodes one frame (without its length word) that `from` sent to `to` in `state`.
+ * Returns 0 and fills `ret` (slices point into `p`); or -EPROTO and fills `fault`.
+ * `pending` may be NULL where no response may arrive.
+ */
+int protocol_decode(const uint8_t *p, size_t n, enum role from, enum role to,
+    enum link_state state, protocol_pending_fn *pending, void *arg, struct message *ret,
+    struct fault *fault);
+
+/* Grows on the heap; starts as zeroes; buf_finish() releases. */
+struct buf {
+	uint8_t *p;
+	size_t n, cap;
+	bool failed; /* an allocation or a bound failed: contents are void */
+};
+
+void buf_finish(struct buf *b);
+/* Appends raw bytes; sets b->failed instead of returning an error. */
+void buf_add(struct buf *b, const void *p, size_t n);
+
+/*
+ * Append one whole frame, length word included, to `out`.  `m` is the struct of `type`.
+ * Return 0; -ERANGE if a field is outside its range or a required one is missing, or the
+ * frame is over FRAME_MAX; -ENOMEM.  `out` is as before on failure.
+ */
+int protocol_request(struct buf *out, enum msg_type type, uint32_t msgid, const void *m);
+int protocol_notify(struct buf *out, enum msg_type type, const void *m);
+int protocol_reply(struct buf *out, enum msg_type type, uint32_t msgid, const void *m);
+/* A refusal of the request itself, in the error slot of the response. */
+int protocol_refuse(
+    struct buf *out, uint32_t msgid, const char *code, const char *message, bool retryable);
+
+/* The bare map of a row, without frame and RPC envelope (records of the journal). */
+int protocol_pack(struct buf *out, enum msg_type type, const void *m);
+int protocol_unpack(
+    const uint8_t *p, size_t n, enum msg_type type, void *ret_m, struct fault *fault);
+
+/* "tool.invoke"; "tool.invoke reply". */
+const char *protocol_name(enum msg_type type);
+
+struct field_desc {
+	const char *name; /* NULL ends the list */
+	enum field_type {
+		FIELD_STR,
+		FIELD_BIN,
+		FIELD_UINT,
+		FIELD_BOOL,
+		FIELD_ENUM,
+		FIELD_VALUE,
+		FIELD_MAP,
+		FIELD_LIST,
+		FIELD_ERROR,
+	} type;
+	size_t offset; /* in the row's struct */
+	uint64_t min, max; /* of the value, or of its length in bytes */
+	bool required;
+	const char *const *names; /* FIELD_ENUM: NULL-terminated */
+	const char *enumeration; /* FIELD_ENUM: its type's name */
+	const char *doc;
+};
+
+struct msg_desc {
+	enum msg_type type;
+	enum msg_kind kind; /* MSG_RESPONSE for a reply row */
+	const char *method; /* NULL for a reply row */
+	const char *id; /* "tool_invoke", "tool_invoke_reply" */
+	unsigned from, to; /* masks of enum role; a reply travels the other way */
+	unsigned states; /* mask of enum link_state */
+	size_t size; /* of its struct */
+	const struct field_desc *fields;
+	const char *doc;
+};
+
+/* Every row in protocol.def's order; MSG_TYPE_MAX of them. */
+const struct msg_desc *protocol_desc(enum msg_type type);
+
+/* Slices and text. */
+static inline bool
+slice_is(struct slice s, const char *text)
+{
+	size_t i;
+
+	for (i = 0; i < s.n; i++)
+		if (text[i] == '\0' || (uint8_t)text[i] != s.p[i])
+			return false;
+	return text[i] == '\0';
+}
+struct slice slice_of(const char *text);
+bool slice_equal(struct slice a, struct slice b);
+/* A NUL-terminated copy the caller frees; NULL if memory is out or `s` holds a NUL. */
+char *slice_dup(struct slice s);
+
+#endif /* COMMON_PROTOCOL_H */
