@@ -21,7 +21,7 @@ O    := $B/obj
 
 # What the build consists of.  A folder is a trust domain and becomes one archive of all
 # its files but main.c; a new .c file needs no change here.
-folders   := common supervisor worker worker/files broker broker/authority ledger client sdk
+folders   := common supervisor worker worker/files broker broker/authority ledger client worker/sdk
 bin       := caisson caissond
 libexec   := caisson-broker caisson-ledger caisson-worker caisson-files
 dir_caisson        := client
@@ -45,7 +45,7 @@ warnings := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpo
 	-Wcast-qual -Wvla -Wundef -Wformat=2 -Wimplicit-fallthrough -Wno-format-nonliteral \
 	$(if $(WERROR)$(CI),-Werror)
 all_pkgs := libevent_core libevent_pthreads msgpack libseccomp libbsd-overlay libcrypto sqlite3 yaml-0.1 jansson libcap
-cppflags  = -D_GNU_SOURCE -I. -I$O/gen -DVERSION='"$(VERSION)"' -DLIBEXECDIR='"$(LIBEXECDIR)"' $(pkg_cflags)
+cppflags  = -D_GNU_SOURCE -I. -DVERSION='"$(VERSION)"' -DLIBEXECDIR='"$(LIBEXECDIR)"' $(pkg_cflags)
 pkg_cflags := $(shell $(PKG_CONFIG) --cflags $(all_pkgs) 2>/dev/null)
 CFLAGS   ?= -O2 -g
 harden   := -fstack-protector-strong -fstack-clash-protection -fcf-protection -fPIE -fno-strict-aliasing \
@@ -79,7 +79,7 @@ static_link = $(if $(filter asan,$(MODE)),-pie,-static)
 $(foreach p,$(bin),$(eval $(call program,bin,$p)))
 $(foreach p,$(libexec),$(eval $(call program,libexec,$p)))
 
-$O/%.o: %.c | $O/gen/common/protocol_types.h
+$O/%.o: %.c 
 	@mkdir -p $(@D)
 	$(call say,CC)
 	$Q$(CC) -std=gnu11 $(cppflags) $(CPPFLAGS) $(warnings) $(harden) $(CFLAGS) $(mode) -MMD -MP -c -o $@ $<
@@ -89,8 +89,44 @@ $B/lib/%.a:
 	$(call say,AR)
 	$Qrm -f $@ && $(AR) rcs $@ $^
 
-$B/lib/libcaisson-runtime.a: $(call obj,sdk)
+$B/lib/libcaisson-runtime.a: $(call obj,worker/sdk)
 
-.PHONY: all
+# ---- tests ----------------------------------------------------------------------------
+
+units    := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c))
+fuzzers  := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+archives := $(foreach f,$(folders),$(call ar,$f))
+all_libs := $(shell $(PKG_CONFIG) --libs $(all_pkgs) check 2>/dev/null)
+T ?=
+
+# A unit test may use every module: the linker takes only what it names.
+$B/test/%: $O/tests/unit/%.o $(archives)
+	@mkdir -p $(@D)
+	$(call say,LD)
+	$Q$(CC) -pie $(mode) $(LDFLAGS) -o $@ $< -Wl,--start-group $(archives) -Wl,--end-group $(all_libs) -lpthread
+
+# Programs that the tests in Python start (scripted peers, probes): tests/programs/*.c.
+$B/test/program/%: $O/tests/programs/%.o $(archives)
+	@mkdir -p $(@D)
+	$(call say,LD)
+	$Q$(CC) -pie $(mode) $(LDFLAGS) -o $@ $< -Wl,--start-group $(archives) -Wl,--end-group $(all_libs) -lpthread
+
+# Every fuzz target is also a program that replays its corpus.
+$B/test/replay_%: $O/tests/fuzz/fuzz_%.o $O/tests/fuzz/replay.o $(archives)
+	@mkdir -p $(@D)
+	$(call say,LD)
+	$Q$(CC) -pie $(mode) $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(archives) -Wl,--end-group $(all_libs) -lpthread
+
+programs := $(patsubst tests/programs/%.c,$B/test/program/%,$(wildcard tests/programs/*.c))
+run_unit  = for t in $(1); do $$t || exit 1; done
+
+check-unit: $(units:%=$B/test/%) all			## unit tests only; T=name for one
+	$Q$(call run_unit,$(if $T,$(filter %$T,$(units:%=$B/test/%)),$(units:%=$B/test/%)))
+check-fuzz: $(fuzzers:fuzz_%=$B/test/replay_%)		## replay the corpora
+	$Qfor f in $(fuzzers:fuzz_%=%); do $B/test/replay_$$f tests/fuzz/corpus/$$f || exit 1; done
+check-integration: all $(programs)			## tests against the real processes; T=name for one
+	$QCAISSON_BUILD=$(abspath $B) $(PYTHON) tests/run.py $T
+
+.PHONY: all check-unit check-fuzz check-integration
 .SECONDARY:
 .DELETE_ON_ERROR:

@@ -49,9 +49,9 @@ struct wire_error {
 	struct slice details; /* one value, or n == 0 */
 };
 
-/* enum call_status { CALL_STATUS_succeeded, ... }: the ENUMERATIONs of protocol.def. */
-/* struct msg_tool_invoke, struct msg_tool_invoke_reply, ...: one per row.  `has` carries
- * one bit per field, by HAS_<row>_<field>; required fields are always set after decoding. */
+/* enum call_status { call_status_succeeded, ... }: the ENUMERATIONs of protocol.def. */
+/* struct msg_tool_invoke, struct msg_tool_invoke_reply, ...: one per row, and
+ * MSG_tool_invoke, ...: enum msg_type. */
 #include "common/protocol_types.h"
 
 enum msg_kind {
