@@ -1,0 +1,560 @@
+#include "common/options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/util.h"
+
+#define ROW(field, member, name, letter, kind, commands, metavar, max, doc)                  \
+	{ name, letter, kind, commands, metavar, max, offsetof(struct options, has_##field), \
+	    offsetof(struct options, member), doc },
+#define COMMAND(id, name, synopsis, doc)
+#define FLAG(f, name, c, cmds, doc)	   ROW(f, f, name, c, OPTION_FLAG, cmds, NULL, 0, doc)
+#define STRING(f, name, c, cmds, m, doc)   ROW(f, f, name, c, OPTION_STRING, cmds, m, 0, doc)
+#define CHOICE(f, name, c, cmds, m, doc)   ROW(f, f, name, c, OPTION_CHOICE, cmds, m, 0, doc)
+#define UINT(f, name, c, cmds, max, m, doc) ROW(f, f, name, c, OPTION_UINT, cmds, m, max, doc)
+#define DURATION(f, name, c, cmds, doc) \
+	ROW(f, f##_ms, name, c, OPTION_DURATION, cmds, "DURATION", 0, doc)
+#define SIZE(f, name, c, cmds, doc)  ROW(f, f##_bytes, name, c, OPTION_SIZE, cmds, "SIZE", 0, doc)
+#define TIME(f, name, c, cmds, doc)  ROW(f, f##_ms, name, c, OPTION_TIME, cmds, "TIME", 0, doc)
+#define ALLOW(f, name, c, cmds, doc) ROW(f, f, name, c, OPTION_ALLOW, cmds, "ACTION:PATH", 0, doc)
+#define MOUNT(f, name, c, cmds, doc) ROW(f, f, name, c, OPTION_MOUNT, cmds, "PATH[:AT]", 0, doc)
+#define ENV(f, name, c, cmds, doc)   ROW(f, f, name, c, OPTION_ENV, cmds, "NAME[=VALUE]", 0, doc)
+const struct option_desc option_descs[] = {
+#include "common/options.def"
+	{ NULL, 0, OPTION_FLAG, 0, NULL, 0, 0, 0, NULL }
+};
+
+#define COMMAND(id, name, synopsis, doc) { name, COMMAND_##id, synopsis, doc },
+#define FLAG(f, name, c, cmds, doc)
+#define STRING(f, name, c, cmds, m, doc)
+#define CHOICE(f, name, c, cmds, m, doc)
+#define UINT(f, name, c, cmds, max, m, doc)
+#define DURATION(f, name, c, cmds, doc)
+#define SIZE(f, name, c, cmds, doc)
+#define TIME(f, name, c, cmds, doc)
+#define ALLOW(f, name, c, cmds, doc)
+#define MOUNT(f, name, c, cmds, doc)
+#define ENV(f, name, c, cmds, doc)
+const struct command_desc command_descs[] = {
+#include "common/options.def"
+	{ NULL, 0, NULL, NULL }
+};
+
+struct parser {
+	enum command command;
+	struct options *o;
+	char *err;
+};
+
+static int __attribute__((format(printf, 2, 3)))
+usage_error(struct parser *p, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(p->err, OPTIONS_ERROR_MAX, fmt, ap);
+	va_end(ap);
+	return -EINVAL;
+}
+
+/* ---- values ------------------------------------------------------------------------- */
+
+struct unit {
+	const char *name;
+	uint64_t factor;
+};
+
+static int
+parse_scaled(const char *text, const struct unit *units, uint64_t max, uint64_t *ret)
+{
+	uint64_t n = 0;
+	const char *s = text;
+
+	if (!isdigit((unsigned char)*s))
+		return -EINVAL;
+	for (; isdigit((unsigned char)*s); s++)
+		if (__builtin_mul_overflow(n, 10, &n) ||
+		    __builtin_add_overflow(n, (uint64_t)(*s - '0'), &n))
+			return -ERANGE;
+	for (; units->name != NULL; units++)
+		if (strcmp(s, units->name) == 0)
+			break;
+	if (units->name == NULL)
+		return -EINVAL;
+	if (__builtin_mul_overflow(n, units->factor, &n) || n > max)
+		return -ERANGE;
+	*ret = n;
+	return 0;
+}
+
+int
+options_parse_duration(const char *text, uint64_t *ret_ms)
+{
+	static const struct unit units[] = { { "ms", 1 }, { "s", 1000 }, { "m", 60000 },
+		{ "h", 3600000 }, { NULL, 0 } };
+
+	return parse_scaled(text, units, UINT32_MAX, ret_ms);
+}
+
+int
+options_parse_size(const char *text, uint64_t *ret_bytes)
+{
+	static const struct unit units[] = { { "B", 1 }, { "KiB", 1ull << 10 },
+		{ "MiB", 1ull << 20 }, { "GiB", 1ull << 30 }, { "TiB", 1ull << 40 }, { NULL, 0 } };
+
+	return parse_scaled(text, units, INT64_MAX, ret_bytes);
+}
+
+int
+options_parse_time(const char *text, uint64_t *ret_ms)
+{
+	static const char shape[] = "0000-00-00T00:00:00Z";
+	struct tm tm = { 0 }, back;
+	const char *end;
+	time_t t;
+	size_t i;
+
+	for (i = 0; shape[i] != '\0'; i++)
+		if (shape[i] == '0' ? !isdigit((unsigned char)text[i]) : text[i] != shape[i])
+			return -EINVAL;
+	if (text[i] != '\0')
+		return -EINVAL;
+	end = strptime(text, "%Y-%m-%dT%H:%M:%SZ", &tm);
+	if (end == NULL || *end != '\0')
+		return -EINVAL;
+	back = tm;
+	t = timegm(&back);
+	/* timegm() turns a 30th of February into a day in March. */
+	if (t < 0 || back.tm_mday != tm.tm_mday || back.tm_mon != tm.tm_mon || tm.tm_sec > 59)
+		return -EINVAL;
+	*ret_ms = (uint64_t)t * 1000;
+	return 0;
+}
+
+/* The index of `word` among "one|another"; negative if it is none. */
+static int
+find_choice(const char *choices, const char *word)
+{
+	size_t n = strlen(word), len;
+	int i;
+
+	for (i = 0;; i++, choices += len + 1) {
+		len = strcspn(choices, "|");
+		if (len == n && memcmp(choices, word, n) == 0)
+			return i;
+		if (choices[len] == '\0')
+			return -ENOENT;
+	}
+}
+
+/* ---- repeatable values: text to a pair ----------------------------------------------- */
+
+/* Why it is not a path below a root, as broker/authority will read it; NULL for a good one. */
+static const char *
+allow_path_fault(const char *path)
+{
+	const char *s = path, *end;
+
+	if (*path == '\0')
+		return "has no path";
+	if (*path == '/')
+		return "has an absolute path; it is relative to --root";
+	for (;; s = end + 1) {
+		end = strchrnul(s, '/');
+		if (end - s == 2 && s[0] == '.' && s[1] == '.')
+			return "leads out of --root";
+		if (*end == '\0')
+			return NULL;
+	}
+}
+
+static const char *
+split_allow(char *text, struct option_pair *ret)
+{
+	char *colon = strchr(text, ':');
+
+	if (colon == NULL)
+		return "is not ACTION:PATH";
+	*colon = '\0';
+	ret->left = text;
+	ret->right = colon + 1;
+	if (find_choice("read|write|list|search", text) < 0)
+		return "does not begin with read, write, list or search";
+	return allow_path_fault(ret->right);
+}
+
+static const char *
+split_mount(char *text, struct option_pair *ret)
+{
+	char *colon = strrchr(text, ':');
+
+	ret->left = text;
+	ret->right = NULL;
+	if (colon != NULL) {
+		*colon = '\0';
+		ret->right = colon + 1;
+		if (colon[1] != '/')
+			return "names a place in the chamber that is not absolute";
+	}
+	if (*text == '\0')
+		return "has no path";
+	return NULL;
+}
+
+static const char *
+split_env(char *text, struct option_pair *ret)
+{
+	char *equals = strchr(text, '=');
+	size_t i;
+
+	ret->left = text;
+	ret->right = NULL;
+	if (equals != NULL) {
+		*equals = '\0';
+		ret->right = equals + 1;
+	}
+	if (*text == '\0' || isdigit((unsigned char)*text))
+		return "does not begin with a name";
+	for (i = 0; text[i] != '\0'; i++)
+		if (!isalnum((unsigned char)text[i]) && text[i] != '_')
+			return "has a name with other characters than letters, digits and _";
+	return NULL;
+}
+
+static int
+add_pair(struct parser *p, const struct option_desc *d, struct option_pairs *pairs,
+    const char *value)
+{
+	struct option_pair pair = { NULL, NULL }, *grown;
+	cleanup_free char *text = strdup(value);
+	const char *fault;
+
+	if (text == NULL)
+		return -ENOMEM;
+	if (pairs->n == OPTIONS_PAIRS_MAX)
+		return usage_error(p, "--%s: given more than %d times", d->name, OPTIONS_PAIRS_MAX);
+	fault = d->kind == OPTION_ALLOW ? split_allow(text, &pair)
+	    : d->kind == OPTION_MOUNT	? split_mount(text, &pair)
+					: split_env(text, &pair);
+	if (fault != NULL) {
+		/* A value may be a secret: of --env only the name is shown (D-12). */
+		if (d->kind == OPTION_ENV)
+			return usage_error(p, "--%s: \"%.64s\" %s", d->name, pair.left, fault);
+		return usage_error(p, "--%s: \"%.200s\" %s", d->name, value, fault);
+	}
+	grown = reallocarray(pairs->item, pairs->n + 1, sizeof(*grown));
+	if (grown == NULL)
+		return -ENOMEM;
+	pairs->item = grown;
+	grown[pairs->n++] = pair;
+	text = NULL; /* pair.left owns it */
+	return 0;
+}
+
+/* ---- one option ----------------------------------------------------------------------- */
+
+static int
+set_number(struct parser *p, const struct option_desc *d, uint64_t *n, const char *value)
+{
+	static const struct unit none[] = { { "", 1 }, { NULL, 0 } };
+	const char *what;
+	int r;
+
+	switch (d->kind) {
+	case OPTION_DURATION:
+		r = options_parse_duration(value, n);
+		what = "a duration (250ms, 10s, 5m)";
+		break;
+	case OPTION_SIZE:
+		r = options_parse_size(value, n);
+		what = "a size (64KiB, 1MiB)";
+		break;
+	case OPTION_TIME:
+		r = options_parse_time(value, n);
+		what = "a time (2027-01-01T00:00:00Z)";
+		break;
+	default:
+		r = parse_scaled(value, none, d->max, n);
+		what = "a whole number";
+		break;
+	}
+	if (r == -ERANGE && d->kind == OPTION_UINT)
+		return usage_error(p, "--%s: %.64s is more than %ju", d->name, value,
+		    (uintmax_t)d->max);
+	if (r == -ERANGE)
+		return usage_error(p, "--%s: \"%.64s\" is too much", d->name, value);
+	if (r < 0)
+		return usage_error(p, "--%s: \"%.64s\" is not %s", d->name, value, what);
+	if (*n == 0 && d->kind != OPTION_TIME)
+		return usage_error(p, "--%s: must be more than 0", d->name);
+	return 0;
+}
+
+static int
+set_option(struct parser *p, const struct option_desc *d, const char *value)
+{
+	bool *has = (bool *)((char *)p->o + d->has);
+	void *field = (char *)p->o + d->value;
+	int i;
+
+	if (*has && d->kind < OPTION_ALLOW && d->kind != OPTION_FLAG)
+		return usage_error(p, "--%s: given twice", d->name);
+	*has = true;
+	switch (d->kind) {
+	case OPTION_FLAG:
+		*(bool *)field = true;
+		return 0;
+	case OPTION_STRING:
+		if (*value == '\0')
+			return usage_error(p, "--%s: is empty", d->name);
+		*(const char **)field = value;
+		return 0;
+	case OPTION_CHOICE:
+		i = find_choice(d->metavar, value);
+		if (i < 0)
+			return usage_error(p, "--%s: \"%.64s\" is none of %s", d->name, value,
+			    d->metavar);
+		*(unsigned *)field = (unsigned)i;
+		return 0;
+	case OPTION_UINT:
+	case OPTION_DURATION:
+	case OPTION_SIZE:
+	case OPTION_TIME:
+		return set_number(p, d, field, value);
+	default:
+		return add_pair(p, d, field, value);
+	}
+}
+
+static const char *
+command_name(enum command command)
+{
+	const struct command_desc *c;
+
+	for (c = command_descs; c->name != NULL; c++)
+		if (c->command == command)
+			return c->name;
+	return "?";
+}
+
+static int
+check_taken(struct parser *p, const struct option_desc *d)
+{
+	if (d->commands & p->command)
+		return 0;
+	return usage_error(p, "--%s: not an option of %s", d->name, command_name(p->command));
+}
+
+/* --name, --name=value, --name value.  Returns how many words were used. */
+static int
+parse_long(struct parser *p, char **argv)
+{
+	const char *name = argv[0] + 2, *value = NULL;
+	size_t n = strcspn(name, "=");
+	const struct option_desc *d;
+	int r, used = 1;
+
+	for (d = option_descs; d->name != NULL; d++)
+		if (strlen(d->name) == n && memcmp(d->name, name, n) == 0)
+			break;
+	if (d->name == NULL)
+		return usage_error(p, "--%.*s: no such option", (int)(n > 64 ? 64 : n), name);
+	r = check_taken(p, d);
+	if (r < 0)
+		return r;
+	if (name[n] == '=')
+		value = name + n + 1;
+	if (d->kind == OPTION_FLAG && value != NULL)
+		return usage_error(p, "--%s: takes no value", d->name);
+	if (d->kind != OPTION_FLAG && value == NULL) {
+		value = argv[1];
+		used = 2;
+	}
+	if (d->kind != OPTION_FLAG && value == NULL)
+		return usage_error(p, "--%s: needs %s", d->name, d->metavar);
+	r = set_option(p, d, value);
+	return r < 0 ? r : used;
+}
+
+/* -v, -vq, -cFILE, -c FILE.  Returns how many words were used. */
+static int
+parse_short(struct parser *p, char **argv)
+{
+	const struct option_desc *d;
+	const char *s;
+	int r;
+
+	for (s = argv[0] + 1; *s != '\0'; s++) {
+		for (d = option_descs; d->name != NULL; d++)
+			if (d->letter == *s)
+				break;
+		if (d->name == NULL)
+			return usage_error(p, "-%c: no such option",
+			    isprint((unsigned char)*s) ? *s : '?');
+		r = check_taken(p, d);
+		if (r < 0)
+			return r;
+		if (d->kind != OPTION_FLAG) {
+			const char *value = s[1] != '\0' ? s + 1 : argv[1];
+
+			if (value == NULL)
+				return usage_error(p, "-%c: needs %s", *s, d->metavar);
+			r = set_option(p, d, value);
+			return r < 0 ? r : s[1] != '\0' ? 1 : 2;
+		}
+		r = set_option(p, d, NULL);
+		if (r < 0)
+			return r;
+	}
+	return 1;
+}
+
+/* ---- the whole line ------------------------------------------------------------------- */
+
+static int
+parse_word(struct parser *p, const char *word)
+{
+	if (p->command & (COMMAND_run | COMMAND_exec))
+		return usage_error(p, "%.64s: a COMMAND stands after --", word);
+	if (p->command == COMMAND_daemon || p->o->nwords == OPTIONS_WORDS_MAX)
+		return usage_error(p, "%.64s: one word too many", word);
+	p->o->words[p->o->nwords++] = word;
+	return 0;
+}
+
+static int
+check_command(struct parser *p)
+{
+	const struct options *o = p->o;
+
+	if (p->command != COMMAND_run && p->command != COMMAND_exec) {
+		if (o->command != NULL)
+			return usage_error(p, "--: %s takes no COMMAND", command_name(p->command));
+		return 0;
+	}
+	if (o->command != NULL && (o->ncommand == 0 || *o->command[0] == '\0'))
+		return usage_error(p, "--: no COMMAND behind it");
+	if (p->command == COMMAND_exec && o->command == NULL)
+		return usage_error(p, "exec: needs -- COMMAND");
+	if (o->has_runtime && o->command != NULL)
+		return usage_error(p, "--runtime: the COMMAND is the configuration's");
+	if (o->has_runtime && !o->has_config)
+		return usage_error(p, "--runtime: needs -c FILE, which defines it");
+	if (p->command == COMMAND_run && o->command == NULL && !o->has_config)
+		return usage_error(p, "run: needs -- COMMAND or -c FILE");
+	if (o->has_app && o->command == NULL)
+		return usage_error(p, "--app: needs -- COMMAND");
+	return 0;
+}
+
+/* What the environment says, where the line does not. */
+static void
+add_environment(struct parser *p)
+{
+	struct options *o = p->o;
+	const char *config = getenv("CAISSON_CONFIG"), *state = getenv("CAISSON_STATE");
+
+	if (!o->has_config && config != NULL && *config != '\0' &&
+	    !(p->command == COMMAND_exec || o->command != NULL)) {
+		o->has_config = true;
+		o->config = config;
+	}
+	if (!o->has_state && state != NULL && *state != '\0') {
+		o->has_state = true;
+		o->state = state;
+	}
+}
+
+int
+options_parse(enum command command, int argc, char **argv, struct options *ret,
+    char err[OPTIONS_ERROR_MAX])
+{
+	struct parser p = { command, ret, err };
+	int i, r;
+
+	memset(ret, 0, sizeof(*ret));
+	strlcpy(err, "out of memory", OPTIONS_ERROR_MAX);
+	for (i = 1; i < argc && !ret->help && !ret->version; i += r) {
+		if (strcmp(argv[i], "--") == 0) {
+			ret->command = argv + i + 1;
+			ret->ncommand = (size_t)(argc - i - 1);
+			break;
+		}
+		if (argv[i][0] == '-' && argv[i][1] == '-')
+			r = parse_long(&p, argv + i);
+		else if (argv[i][0] == '-' && argv[i][1] != '\0')
+			r = parse_short(&p, argv + i);
+		else
+			r = parse_word(&p, argv[i]) < 0 ? -EINVAL : 1;
+		if (r < 0)
+			return r;
+	}
+	if (ret->help || ret->version)
+		return 0;
+	add_environment(&p);
+	return check_command(&p);
+}
+
+static void
+pairs_finish(struct option_pairs *pairs)
+{
+	size_t i;
+
+	for (i = 0; i < pairs->n; i++)
+		free(pairs->item[i].left);
+	free(pairs->item);
+	memset(pairs, 0, sizeof(*pairs));
+}
+
+void
+options_finish(struct options *o)
+{
+	const struct option_desc *d;
+
+	for (d = option_descs; d->name != NULL; d++)
+		if (d->kind >= OPTION_ALLOW)
+			pairs_finish((struct option_pairs *)(void *)((char *)o + d->value));
+}
+
+enum command
+options_command(const char *name)
+{
+	const struct command_desc *c;
+
+	for (c = command_descs; c->name != NULL; c++)
+		if (strcmp(c->name, name) == 0)
+			return c->command;
+	return 0;
+}
+
+void
+options_usage(FILE *f, const char *program, enum command command)
+{
+	const struct option_desc *d;
+	const struct command_desc *c;
+	char left[128];
+
+	for (c = command_descs; c->name != NULL; c++) {
+		if (c->command != command)
+			continue;
+		fprintf(f, "usage: %s%s%s %s\n", program, *program != '\0' ? " " : "", c->name,
+		    c->synopsis);
+		fprintf(f, "%s\n\n", c->doc);
+	}
+	for (d = option_descs; d->name != NULL; d++) {
+		if (!(d->commands & command))
+			continue;
+		snprintf(left, sizeof(left), "%c%c%s--%s%s%s", d->letter ? '-' : ' ',
+		    d->letter ? d->letter : ' ', d->letter ? ", " : "  ", d->name,
+		    d->metavar != NULL ? " " : "", d->metavar != NULL ? d->metavar : "");
+		if (strlen(left) > 28)
+			fprintf(f, "  %s\n  %-28s  %s\n", left, "", d->doc);
+		else
+			fprintf(f, "  %-28s  %s\n", left, d->doc);
+	}
+}
