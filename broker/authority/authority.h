@@ -133,6 +133,12 @@ struct decision authority_decide(const struct grant *grants, size_t n, const str
 bool authority_discoverable(const struct grant *grants, size_t n, const struct context *ctx,
     const char *namespace, const char *action, uint64_t now_ms);
 
+/*
+ * Why a text is no address (kind:id, kind one of human, agent, group, service): "" for a
+ * good one, else static text.
+ */
+const char *address_fault(const char *text);
+
 /* "no_matching_grant", "capability": as in the contract's vocabulary. */
 const char *verdict_name(enum verdict v);
 const char *rejection_name(enum rejection r);
