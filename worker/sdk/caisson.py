@@ -12,18 +12,15 @@ time, and everything it wants done it asks for:
     caisson.serve(run)
 
 What `run` returns is the turn's output.  It may raise `Fail(code, message)` to fail the
-turn, `Escalate(reason)` to ask a person; any other exception fails it as
-`runtime_failed`, naming the exception's class and nothing else.
+turn or `Escalate(reason)` to ask a person; any other exception fails it too, and only
+its class is told.  A call that is refused raises `ToolDenied`, one that was tried and
+failed `ToolFailed`, both with a `code`; a turn that catches them goes on.  Calls may
+overlap, and all methods of a turn may be used from any thread.
 
-A call that is refused raises `ToolDenied`, one that was tried and failed `ToolFailed`.
-Both carry `code`; the turn goes on if they are caught.  Calls may overlap: `start()`
-returns a `concurrent.futures.Future`, `invoke_all()` waits for several, and all methods
-of a turn may be used from any thread.
-
-Copy this file beside your program.  Python 3.9 or newer.  docs/PROTOCOL.md says what
-travels on the link.
+Copy this file beside your program.  Python 3.9 or newer; the link: docs/PROTOCOL.md.
 """
 
+import contextlib
 import itertools
 import math
 import os
@@ -32,20 +29,17 @@ import struct
 import threading
 import time
 import traceback
-from concurrent.futures import Future
-from typing import NamedTuple
+from concurrent.futures import Future, wait
+from types import SimpleNamespace
 
 PROTOCOL = 1
 
-# Bounds of the link, in bytes unless they say otherwise; a frame over one would end it.
-FRAME_MAX = 1 << 20
-ARGUMENTS_MAX = 256 << 10
-RESULT_MAX = 768 << 10
-METADATA_MAX = 16 << 10
-EVENT_MAX = 64 << 10
-OUTPUT_CHUNK_MAX = 64 << 10
-DEPTH_MAX = 32      # nesting of a value
-NODES_MAX = 1 << 16  # values in one frame
+# Bounds of a frame, which would end the link: bytes, nesting, values.
+FRAME_MAX, DEPTH_MAX, NODES_MAX = 1 << 20, 32, 1 << 16
+# Most bytes of what a request carries, packed; of text, as UTF-8.
+_MOST = {"tool": 256, "type": 128, "key": 128, "arguments": 256 << 10, "data": 64 << 10,
+         "value": 16 << 10, "output": 768 << 10, "chunk": 64 << 10, "code": 64,
+         "message": 4096, "reason": 4096}
 
 
 class Error(Exception):
@@ -57,20 +51,20 @@ class ProtocolError(Error, ValueError):
 
 
 class LinkClosed(Error):
-    """The broker is gone; nothing can be asked for any more."""
+    """The broker is gone."""
 
 
 class Cancelled(Error):
-    """The turn is over: it was cancelled, or its time is up."""
+    """The turn is over; the text is the cause."""
 
 
 class Refused(Error):
-    """A request that was refused as a whole, for instance because the turn is over."""
+    """A request that was refused as a whole; has code, message, retryable, details."""
 
-    def __init__(self, code, message="", retryable=False, details=None):
-        super().__init__(f"{code}: {message}" if message else code)
-        self.code, self.message = code, message
-        self.retryable, self.details = retryable, details
+    def __init__(self, error):
+        self.code, self.message = error["code"], error.get("message", "")
+        self.retryable, self.details = error.get("retryable", False), error.get("details")
+        super().__init__(f"{self.code}: {self.message}" if self.message else self.code)
 
 
 class ToolDenied(Refused):
@@ -86,7 +80,7 @@ class Fail(Exception):
 
     def __init__(self, code, message="", retryable=False):
         super().__init__(code, message)
-        self.error = {"code": code, "message": message, "retryable": bool(retryable)}
+        self.code, self.message, self.retryable = code, message, bool(retryable)
 
 
 class Escalate(Exception):
@@ -95,128 +89,100 @@ class Escalate(Exception):
 
 # ---- values: the canonical part of MessagePack -------------------------------------------
 
+# kind: (code of the one-byte header, below which number it serves, first longer code, widths)
+_KINDS = {
+    "uint": (0x00, 128, 0xCC, (1, 2, 4, 8)), "int": (0, 0, 0xD0, (1, 2, 4, 8)),
+    "float": (0, 0, 0xCB, (8,)), "str": (0xA0, 32, 0xD9, (1, 2, 4)),
+    "bin": (0, 0, 0xC4, (1, 2, 4)), "array": (0x90, 16, 0xDC, (2, 4)),
+    "map": (0x80, 16, 0xDE, (2, 4)),
+}
+# First byte of a value: (kind, number or value in it, width of the number behind it).
+_FIRST = {0xC0: ("value", None, 0), 0xC2: ("value", False, 0), 0xC3: ("value", True, 0)}
+_FIRST.update((b, ("value", b - 256, 0)) for b in range(0xE0, 0x100))
+for _kind, (_fix, _most, _code, _widths) in _KINDS.items():
+    _FIRST.update((_fix | n, (_kind, n, 0)) for n in range(_most))
+    _FIRST.update((_code + i, (_kind, 0, width)) for i, width in enumerate(_widths))
+
 
 def pack(value):
     """The one encoding of None, bool, int (64 bits), finite float, str, bytes, list,
     tuple, and dict with str keys; ProtocolError for anything else."""
     out = bytearray()
-    _pack(value, out, 1, itertools.count(1))
-    return bytes(out)
+    try:
+        _pack(value, out, 1, itertools.count(1))
+        return bytes(out)
+    except (OverflowError, UnicodeEncodeError) as e:
+        raise ProtocolError(type(e).__name__) from None
 
 
 def _pack(v, out, depth, nodes):
     if depth > DEPTH_MAX or next(nodes) > NODES_MAX:
         raise ProtocolError("value is too deep or too large")
-    if v is None:
-        out.append(0xC0)
-    elif v is True or v is False:
-        out.append(0xC3 if v else 0xC2)
+    if v is None or isinstance(v, bool):
+        out.append(0xC0 if v is None else 0xC2 + v)
     elif isinstance(v, str):
-        try:
-            data = v.encode()
-        except UnicodeEncodeError:
-            raise ProtocolError("text is not valid Unicode") from None
-        _head(out, len(data), 0xA0, 32, 0xD9, (1, 2, 4))
+        data = v.encode()
+        _head(out, "str", len(data))
         out += data
     elif isinstance(v, int):
         if v >= 0:
-            _head(out, v, 0x00, 128, 0xCC, (1, 2, 4, 8))
+            _head(out, "uint", v)
         elif v >= -32:
             out.append(v & 0xFF)
         else:
-            width = next((w for w in (1, 2, 4, 8) if v >= -1 << 8 * w - 1), None)
-            if width is None:
-                raise ProtocolError("integer is out of range")
-            out.append(0xD0 + width.bit_length() - 1)
-            out += v.to_bytes(width, "big", signed=True)
-    elif isinstance(v, float):
-        if not math.isfinite(v):
-            raise ProtocolError("float is not finite")
+            i = next((i for i in range(3) if v >= -1 << (8 << i) - 1), 3)
+            out += bytes([0xD0 + i]) + v.to_bytes(1 << i, "big", signed=True)
+    elif isinstance(v, float) and math.isfinite(v):
         out += struct.pack(">Bd", 0xCB, v)
-    elif isinstance(v, (bytes, bytearray, memoryview)):
-        v = bytes(v)
-        _head(out, len(v), 0, 0, 0xC4, (1, 2, 4))
+    elif isinstance(v, (bytes, bytearray)):
+        _head(out, "bin", len(v))
         out += v
     elif isinstance(v, (list, tuple)):
-        _head(out, len(v), 0x90, 16, 0xDC, (2, 4))
+        _head(out, "array", len(v))
         for item in v:
             _pack(item, out, depth + 1, nodes)
-    elif isinstance(v, dict):
-        _head(out, len(v), 0x80, 16, 0xDE, (2, 4))
-        for key, item in v.items():
-            if not isinstance(key, str):
-                raise ProtocolError("key is not text")
-            _pack(key, out, depth + 1, nodes)
+    elif isinstance(v, dict) and all(isinstance(key, str) for key in v):
+        _head(out, "map", len(v))
+        for item in itertools.chain.from_iterable(v.items()):
             _pack(item, out, depth + 1, nodes)
     else:
-        raise ProtocolError(f"{type(v).__name__} cannot be sent")
+        raise ProtocolError(f"this {type(v).__name__} cannot be sent")
 
 
-def _head(out, n, fix, fixmax, tag, widths):
-    """Writes the shortest header that holds `n`; `tag` is that of the first width."""
-    if n < fixmax:
-        out.append(fix | n)
-        return
-    for width in widths:
-        if n < 1 << 8 * width:
-            out.append(tag)
-            out += n.to_bytes(width, "big")
-            return
-        tag += 1
-    raise ProtocolError("number or length is out of range")
+def _head(out, kind, n):
+    """Writes the shortest header that holds `n`."""
+    fix, most, code, widths = _KINDS[kind]
+    if n < most:
+        return out.append(fix | n)
+    i = next((i for i, w in enumerate(widths) if n < 1 << 8 * w), len(widths) - 1)
+    out.append(code + i)
+    out += n.to_bytes(widths[i], "big")
 
 
 def unpack(data):
     """The value that `data` is, all of it; ProtocolError unless it is canonical."""
-    value, end = _unpack(memoryview(data), 0, 1)
-    if end != len(data):
-        raise ProtocolError("bytes are left over")
+    try:
+        value, _ = _unpack(memoryview(data), 0, 1)
+    except (UnicodeDecodeError, IndexError, struct.error):
+        raise ProtocolError("cut short, or text that is not UTF-8") from None
     if pack(value) != data:
-        raise ProtocolError("duplicate key, or not the shortest form")
+        raise ProtocolError("not exactly one value in its shortest form, or a duplicate key")
     return value
 
 
-# First byte of a family -> what it is, and its widths in bytes.
-_FAMILIES = ((0xDE, "map", (2, 4)), (0xDC, "array", (2, 4)), (0xD9, "str", (1, 2, 4)),
-             (0xD0, "int", (1, 2, 4, 8)), (0xCC, "uint", (1, 2, 4, 8)),
-             (0xCB, "float", (8,)), (0xC4, "bin", (1, 2, 4)))
-_SIZED = {tag + i: (kind, width) for tag, kind, widths in _FAMILIES
-          for i, width in enumerate(widths)}
-
-
-def _take(p, at, n):
-    if n > len(p) - at:
-        raise ProtocolError("value is cut short")
-    return p[at:at + n], at + n
-
-
 def _unpack(p, at, depth):
-    if depth > DEPTH_MAX:
-        raise ProtocolError("value is too deep")
-    (b,), at = _take(p, at, 1)
-    if b <= 0x7F or b >= 0xE0:
-        return (b if b <= 0x7F else b - 256), at
-    if b <= 0xBF:
-        kind, n = (("map", b & 15) if b <= 0x8F else
-                   ("array", b & 15) if b <= 0x9F else ("str", b & 31))
-    elif b in (0xC0, 0xC2, 0xC3):
-        return (None, None, False, True)[b & 3], at
-    elif b in _SIZED:
-        kind, width = _SIZED[b]
-        raw, at = _take(p, at, width)
-        if kind == "float":
-            return struct.unpack(">d", raw)[0], at
+    b, at = p[at], at + 1
+    if depth > DEPTH_MAX or b not in _FIRST:
+        raise ProtocolError("value is too deep, or of a type that is not allowed")
+    kind, n, width = _FIRST[b]
+    if width:
+        raw, at = p[at:at + width], at + width
         n = int.from_bytes(raw, "big", signed=kind == "int")
-        if kind in ("uint", "int"):
-            return n, at
-    else:
-        raise ProtocolError(f"type 0x{b:02x} is not allowed")
+    if kind in ("value", "uint", "int", "float"):
+        return (struct.unpack(">d", raw)[0] if kind == "float" else n), at
     if kind in ("bin", "str"):
-        raw, at = _take(p, at, n)
-        try:
-            return (bytes(raw) if kind == "bin" else str(raw, "utf-8")), at
-        except UnicodeDecodeError:
-            raise ProtocolError("text is not UTF-8") from None
+        raw = p[at:at + n]
+        return (bytes(raw) if kind == "bin" else str(raw, "utf-8")), at + n
     items = []
     for _ in range(n if kind == "array" else 2 * n):
         item, at = _unpack(p, at, depth + 1)
@@ -239,25 +205,12 @@ def frame(message):
 def frames(fd):
     """Yields every message that arrives on `fd`, until it is closed."""
     data = bytearray()
-    while True:
-        while len(data) >= 4:
-            (n,) = struct.unpack_from(">I", data)
-            if n > FRAME_MAX:
-                raise ProtocolError("frame is too long")
-            if len(data) < 4 + n:
-                break
-            message = bytes(memoryview(data)[4:4 + n])
-            del data[:4 + n]
-            yield unpack(message)
-        try:
-            more = os.read(fd, 256 << 10)
-        except ConnectionResetError:
-            more = b""
-        if not more:
-            if data:
-                raise ProtocolError("frame is cut short")
-            return
+    while more := os.read(fd, 256 << 10):
         data += more
+        while len(data) >= 4 and len(data) >= (end := 4 + int.from_bytes(data[:4], "big")):
+            message = bytes(data[4:end])
+            del data[:end]
+            yield unpack(message)
 
 
 # ---- the link ----------------------------------------------------------------------------
@@ -271,28 +224,26 @@ class _Link:
         self.fd, self.fault = fd, None
         self.turns = queue.Queue()  # of Turn; None at the end
         self._sending, self._lock = threading.Lock(), threading.Lock()
-        self._ids, self._waiting = itertools.count(1), {}  # msgid -> (Future, Turn or None)
+        self._ids, self._waiting = itertools.count(1), {}  # msgid -> (Future, decode)
         self._turn, self._closed = None, False
 
     def send(self, message):
         data = memoryview(frame(message))
         with self._sending:
-            try:
-                while data:
+            while data:
+                try:
                     data = data[os.write(self.fd, data):]
-            except OSError:
-                raise LinkClosed("the broker closed the link") from None
+                except OSError:
+                    raise LinkClosed("the broker closed the link") from None
 
-    def request(self, method, params, turn=None):
+    def request(self, method, params, turn=None, decode=lambda result: result):
         future = Future()
         future.set_running_or_notify_cancel()  # what was asked for cannot be taken back
         with self._lock:
-            if self._closed:
-                raise LinkClosed("the broker closed the link")
-            if turn is not None and turn.cancelled.is_set():
-                raise Cancelled("the turn is over")
+            if self._closed or turn is not None and turn.cancelled.is_set():
+                raise (LinkClosed if self._closed else Cancelled)("the turn is over")
             msgid = next(self._ids) & 0xFFFFFFFF
-            self._waiting[msgid] = future, turn
+            self._waiting[msgid] = future, decode
         try:
             self.send([0, msgid, method, [params]])
         except Error:
@@ -304,24 +255,25 @@ class _Link:
         try:
             for message in frames(self.fd):
                 self._handle(message)
-        except (Error, OSError, LookupError, TypeError, ValueError) as e:
+        except ConnectionResetError:
+            pass
+        except Exception as e:
             self.fault = e
         self._closed = True
-        self._give_up(LinkClosed("the broker closed the link"))
-        if self._turn is not None:
-            self._turn.cancelled.set()
+        self._end_turn(LinkClosed("the broker closed the link"))
         self.turns.put(None)
 
     def _handle(self, message):
         if message[0] == 1:
             _, msgid, error, result = message
-            future, _ = self._waiting.pop(msgid, (None, None))
-            if future is None:
-                return  # given up when its turn was cancelled
-            if error is None:
-                future.set_result(result)
-            else:
-                future.set_exception(_refused(Refused, error))
+            future, decode = self._waiting.pop(msgid, (None, None))
+            if future is not None:  # else: given up when its turn was cancelled
+                try:
+                    if error is not None:
+                        raise Refused(error)
+                    future.set_result(decode(result))
+                except Exception as e:
+                    future.set_exception(e)
             return
         method, (params,) = message[-2:]
         if method == "operation.run":
@@ -333,32 +285,31 @@ class _Link:
             if method == "operation.drain":
                 self._turn.draining.set()
             else:
-                self._turn.cancelled.set()
-                self._give_up(Cancelled(params["cause"]))
+                self._end_turn(Cancelled(params["cause"]))
 
-    def _give_up(self, error):
+    def _end_turn(self, error):
+        if self._turn is not None:
+            self._turn.cancelled.set()
         with self._lock:
             lost, self._waiting = self._waiting, {}
         for future, _ in lost.values():
             future.set_exception(error)
 
 
-def _refused(kind, e):
-    return kind(e["code"], e.get("message", ""), e.get("retryable", False), e.get("details"))
+def _output(reply):
+    if reply["status"] == "succeeded":
+        return reply.get("output")
+    raise (ToolDenied if reply["status"] == "denied" else ToolFailed)(reply["error"])
 
 
-def _bounded(value, most, what):
-    if len(pack(value)) > most:
-        raise ProtocolError(f"{what} is over {most} bytes")
-    return value
-
-
-class Limits(NamedTuple):
-    """Budgets of one turn; `deadline` is an instant of time.monotonic()."""
-
-    max_steps: int
-    max_tool_calls: int
-    deadline: float
+def _bounded(**values):
+    """`values`, unless one of them would end the link."""
+    for name, value in values.items():
+        text = name in ("tool", "type", "key", "code", "message", "reason")
+        size = len(value.encode() if text else pack(value))
+        if size > _MOST[name] or size == 0 and name != "message":
+            raise ProtocolError(f"{name} is {size} of at most {_MOST[name]} bytes")
+    return values
 
 
 class Turn:
@@ -368,7 +319,7 @@ class Turn:
     agent      who this runtime is here, "agent:<id>"
     tools      {name: {"name", "description", "namespace", "effect", "input"}}
     context    who asks, for what purpose, and a description of what is in reach
-    limits     see Limits
+    limits     max_steps, max_tool_calls, deadline (an instant of time.monotonic())
     draining   threading.Event: the time is nearly up; new calls are refused
     cancelled  threading.Event: the turn is over; the process ends soon
     """
@@ -378,85 +329,62 @@ class Turn:
         self.operation, self.execution_id = p["operation"], p["executionId"]
         self.agent, self.message, self.context = p["agent"], p["message"], p["context"]
         self.tools = {tool["name"]: tool for tool in p["tools"]}
-        self.limits = Limits(p["maxSteps"], p["maxToolCalls"],
-                             time.monotonic() + p["timeoutMs"] / 1000)
+        self.limits = SimpleNamespace(max_steps=p["maxSteps"], max_tool_calls=p["maxToolCalls"],
+                                      deadline=time.monotonic() + p["timeoutMs"] / 1000)
         self.draining, self.cancelled = threading.Event(), threading.Event()
 
     def start(self, tool, arguments, step=None):
-        """Starts a call and returns a Future of its output.
-
-        `step` says which step of the runtime's plan the call belongs to: a claim that
-        counts against the step budget, never a permission.
-        """
-        params = {"operation": self.operation, "id": f"c{next(self._calls)}", "tool": tool,
-                  "arguments": _bounded(arguments, ARGUMENTS_MAX, "arguments")}
+        """Starts a call and returns a Future of its output.  `step` says which step of the
+        runtime's plan it belongs to: a claim against the step budget, never a permission."""
+        params = _bounded(tool=tool, arguments=arguments)
+        params.update(operation=self.operation, id=f"c{next(self._calls)}")
         if step is not None:
             params["step"] = step
-        output = Future()
-        output.set_running_or_notify_cancel()
-
-        def settle(reply):
-            try:
-                r = reply.result()
-                if r["status"] == "succeeded":
-                    output.set_result(r.get("output"))
-                else:
-                    kind = ToolDenied if r["status"] == "denied" else ToolFailed
-                    output.set_exception(_refused(kind, r["error"]))
-            except Error as e:
-                output.set_exception(e)
-
-        self._link.request("tool.invoke", params, self).add_done_callback(settle)
-        return output
+        return self._link.request("tool.invoke", params, self, _output)
 
     def invoke(self, tool, arguments, step=None):
         """Makes a call and waits for its output."""
         return self.start(tool, arguments, step).result()
 
-    def invoke_all(self, calls, return_exceptions=False):
+    def invoke_all(self, calls):
         """Makes all of `calls`, (tool, arguments) each, at once; their outputs in order.
-
-        The first exception is raised after all have ended, or stands in its place.
-        """
+        If some have none, the first one's exception is raised after all have ended."""
         futures = [self.start(tool, arguments) for tool, arguments in calls]
-        errors = [future.exception() for future in futures]  # waits
-        for error in errors:
-            if error is not None and not return_exceptions:
-                raise error
-        return [e if e is not None else f.result() for e, f in zip(errors, futures)]
+        wait(futures)
+        return [future.result() for future in futures]
 
     def emit(self, type, data=None):
         """Tells the host something; it arrives wrapped as `runtime.event`."""
-        self._request("event.emit", type=type, data=_bounded(data, EVENT_MAX, "event"))
+        self._request("event.emit", _bounded(type=type, data=data))
 
     def annotate(self, key, value):
         """Adds to the metadata of the result."""
-        self._request("turn.annotate", key=key, value=_bounded(value, METADATA_MAX, "value"))
+        self._request("turn.annotate", _bounded(key=key, value=value))
 
     def output(self, data, stream="stdout"):
         """Sends bytes to whoever watches, beside standard output."""
-        for at in range(0, len(data), OUTPUT_CHUNK_MAX):
-            self._link.send([2, "output.write", [{
-                "operation": self.operation, "stream": stream,
-                "data": bytes(data[at:at + OUTPUT_CHUNK_MAX])}]])
+        for at in range(0, len(data), _MOST["chunk"]):
+            chunk = bytes(data[at:at + _MOST["chunk"]])
+            self._link.send([2, "output.write", [
+                {"operation": self.operation, "stream": stream, "data": chunk}]])
 
-    def _request(self, method, **params):
+    def _request(self, method, params):
         params["operation"] = self.operation
         self._link.request(method, params, self).result()
 
 
 def _outcome(run, turn):
     try:
-        output = _bounded(run(turn), RESULT_MAX, "output")
-        return {"status": "complete", "output": output}
-    except Fail as e:
-        return {"status": "fail", "error": e.error}
-    except Escalate as e:
-        return {"status": "escalate", "reason": str(e)[:1024] or "no reason given"}
-    except Exception as e:  # its text may hold what the turn read: it stays in here
+        try:
+            return {"status": "complete", **_bounded(output=run(turn))}
+        except Fail as e:
+            error = {**_bounded(code=e.code, message=e.message), "retryable": e.retryable}
+        except Escalate as e:
+            return {"status": "escalate", **_bounded(reason=str(e))}
+    except Exception as e:  # its text may hold what the turn has read: it stays in here
         traceback.print_exc()
-        return {"status": "fail",
-                "error": {"code": "runtime_failed", "message": type(e).__name__}}
+        error = {"code": "runtime_failed", "message": type(e).__name__}
+    return {"status": "fail", "error": error}
 
 
 def serve(run, name="caisson.py"):
@@ -464,13 +392,8 @@ def serve(run, name="caisson.py"):
     link = _Link(int(os.environ.pop("CAISSON_LINK_FD")))
     threading.Thread(target=link.receive, daemon=True).start()
     link.request("hello", {"protocol": PROTOCOL, "name": name}).result()
-    while True:
-        turn = link.turns.get()
-        if turn is None:
-            break
-        try:
+    for turn in iter(link.turns.get, None):
+        with contextlib.suppress(LinkClosed):  # then the queue ends
             link.send([1, turn._msgid, None, _outcome(run, turn)])
-        except LinkClosed:
-            break
     if link.fault is not None:
         raise link.fault
