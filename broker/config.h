@@ -1,0 +1,83 @@
+/*
+ * config: what a broker is told at its start, by its supervisor and nobody else.
+ *
+ * Read once from a descriptor that holds frames (protocol.def, "configuration") in this
+ * order: config.broker, config.runtime*, config.provider*, config.tool*, (config.grant
+ * config.capability*)*, config.end.  Everything is checked here: a configuration that
+ * was read is one that can be worked with, down to each tool's schema and each grant's
+ * paths.  It never changes afterwards, but for `spent` of its grants, which the broker
+ * moves.  All of it lives until config_destroy().
+ */
+#ifndef BROKER_CONFIG_H
+#define BROKER_CONFIG_H
+
+#include "broker/authority/authority.h"
+#include "broker/requirement.h"
+#include "broker/schema.h"
+#include "broker/zone.h"
+#include "common/protocol.h"
+
+#define CONFIG_BYTES_MAX (64u << 20) /* of all frames: some 100000 grants */
+
+struct config_runtime {
+	const char *id, *version;
+	enum operation_kind kind;
+};
+
+struct config_provider {
+	const char *id;
+	bool shared; /* else one per session */
+	uint32_t concurrency; /* calls it runs at once, 1.. */
+};
+
+struct config_tool {
+	const char *name, *description;
+	const char *namespace; /* of the tool */
+	uint32_t provider; /* index */
+	enum effect effect;
+	bool idempotent;
+	struct slice input; /* the packed schema, for the catalogue */
+	struct schema *schema;
+	const char *action, *resource; /* required action and resource namespace */
+	struct requirement_template *path; /* required path */
+};
+
+struct config {
+	const char *namespace;
+	const char *authority, *owner; /* kind:id */
+	const char *purpose;
+	uint8_t key[32]; /* for digests in the record (D-12) */
+	enum durability durability;
+	uint32_t max_steps, max_tool_calls; /* defaults and ceilings of a turn */
+	uint32_t timeout_ms; /* a turn's default and ceiling; 0 for a command: none */
+	uint32_t drain_grace_ms, kill_grace_ms;
+	uint32_t operator; /* uid (D-18) */
+
+	struct config_runtime *runtimes;
+	size_t nruntimes;
+	struct config_provider *providers;
+	size_t nproviders;
+	struct config_tool *tools; /* in the order of the frames */
+	size_t ntools;
+	struct grant *grants; /* in the order of the frames, none with a grant_fault() */
+	size_t ngrants;
+
+	/* private */
+	const struct config_tool **by_name; /* sorted */
+	struct zone zone; /* everything above lies in it */
+};
+
+/*
+ * Reads a whole configuration; the descriptor stays the caller's and is read from its
+ * beginning, wherever its offset stands.  Returns 0; -EINVAL with the rule and the field
+ * in `fault` and the row in `ret_row` ("config.tool 2 (files.read)"; "" if it is about
+ * none), both valid until the next call; -ENOMEM; or the errno of read(2), negative.
+ */
+int config_read(int fd, struct config **ret, struct fault *fault, const char **ret_row);
+/* NULL is allowed. */
+void config_destroy(struct config *c);
+
+/* The tool of that name; NULL if there is none. */
+const struct config_tool *config_tool(const struct config *c, struct slice name);
+
+#endif /* BROKER_CONFIG_H */
