@@ -108,8 +108,10 @@ void buf_add(struct buf *b, const void *p, size_t n);
 
 /*
  * Append one whole frame, length word included, to `out`.  `m` is the struct of `type`.
- * Return 0; -ERANGE if a field is outside its range or a required one is missing, or the
- * frame is over FRAME_MAX; -ENOMEM.  `out` is as before on failure.
+ * Return 0; -ERANGE if a field is outside its range, is not UTF-8 or not of its kind, or a
+ * required one is missing, or the frame is over FRAME_MAX; -ENOMEM.  `out` is as before on
+ * failure.  VALUE, MAP and LIST fields must have passed a walk; the depth and the number
+ * of values of the whole frame are the caller's to bound when it wraps what a peer sent.
  */
 int protocol_request(struct buf *out, enum msg_type type, uint32_t msgid, const void *m);
 int protocol_notify(struct buf *out, enum msg_type type, const void *m);
@@ -127,7 +129,7 @@ int protocol_unpack(
 const char *protocol_name(enum msg_type type);
 
 struct field_desc {
-	const char *name; /* NULL ends the list */
+	const char *name;
 	enum field_type {
 		FIELD_STR,
 		FIELD_BIN,
@@ -139,7 +141,8 @@ struct field_desc {
 		FIELD_LIST,
 		FIELD_ERROR,
 	} type;
-	size_t offset; /* in the row's struct */
+	size_t name_n; /* bytes of the name */
+	size_t offset, has_offset; /* of the field and its companion, in the row's struct */
 	uint64_t min, max; /* of the value, or of its length in bytes */
 	bool required;
 	const char *const *names; /* FIELD_ENUM: NULL-terminated */
@@ -152,15 +155,18 @@ struct msg_desc {
 	enum msg_kind kind; /* MSG_RESPONSE for a reply row */
 	const char *method; /* NULL for a reply row */
 	const char *id; /* "tool_invoke", "tool_invoke_reply" */
-	unsigned from, to; /* masks of enum role; a reply travels the other way */
-	unsigned states; /* mask of enum link_state */
+	unsigned from, to; /* masks of enum role, as this row travels: a reply's are its request's, swapped */
+	unsigned states; /* mask of enum link_state; for a reply every one */
 	size_t size; /* of its struct */
-	const struct field_desc *fields;
 	const char *doc;
+	struct field_desc fields[]; /* a NULL name ends the list */
 };
 
-/* Every row in protocol.def's order; MSG_TYPE_MAX of them. */
+/* Every row in protocol.def's order; MSG_TYPE_MAX of them.  The reply to a request is the
+ * row after it. */
 const struct msg_desc *protocol_desc(enum msg_type type);
+/* The request or notification of that method; NULL if there is none. */
+const struct msg_desc *protocol_method(struct slice method);
 
 /* Slices and text. */
 static inline bool

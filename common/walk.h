@@ -6,7 +6,7 @@
  * left over, depth over VALUE_DEPTH_MAX, more than VALUE_NODES_MAX values, extension
  * types, the byte 0xc1, keys that are not strings, duplicate keys, invalid UTF-8,
  * integers and lengths that are not in their shortest form, floats that are not 64 bits
- * wide or not finite.  What passes has exactly one meaning: what was decided and what is
+ * wide or not finite.  Keys count as values; arrays and maps nest, scalars do not.  What passes has exactly one meaning: what was decided and what is
  * executed are the same value.  Duplicate keys cost O(n log n) at worst.  Pure.
  */
 #ifndef COMMON_WALK_H
@@ -19,6 +19,9 @@
  * -ENOMEM.
  */
 int walk_value(const uint8_t *p, size_t n, struct fault *fault);
+
+/* Strict UTF-8: no surrogates, no overlong forms, nothing beyond U+10FFFF. */
+bool utf8_valid(const uint8_t *p, size_t n);
 
 /*
  * Iteration over values that a walk has passed: no bounds are checked again, except by
@@ -50,8 +53,11 @@ struct value {
 };
 
 /* Reads the value at the front of `s` and moves `s` past its header: past the whole
- * value for scalars, to the first element for arrays and maps. */
+ * value for scalars, to the first element for arrays and maps.  Finding the end of `raw`
+ * reads an array or map to its end: use value_skip() where the parts do not matter. */
 struct value value_next(struct slice *s);
+/* The same without `raw` of an array or map: costs the header only. */
+struct value value_open(struct slice *s);
 /* Reads the value at the front of `s` and moves `s` past all of it. */
 struct value value_skip(struct slice *s);
 /* The value of `key` in the map `map`; false if it has none. */
