@@ -109,14 +109,14 @@ def pack(value):
     tuple, and dict with str keys; ProtocolError for anything else."""
     out = bytearray()
     try:
-        _pack(value, out, 1, itertools.count(1))
+        _pack(value, out, 0, itertools.count(1))
         return bytes(out)
     except (OverflowError, UnicodeEncodeError) as e:
         raise ProtocolError(type(e).__name__) from None
 
 
 def _pack(v, out, depth, nodes):
-    if depth > DEPTH_MAX or next(nodes) > NODES_MAX:
+    if depth + isinstance(v, (list, tuple, dict)) > DEPTH_MAX or next(nodes) > NODES_MAX:
         raise ProtocolError("value is too deep or too large")
     if v is None or isinstance(v, bool):
         out.append(0xC0 if v is None else 0xC2 + v)
@@ -162,7 +162,7 @@ def _head(out, kind, n):
 def unpack(data):
     """The value that `data` is, all of it; ProtocolError unless it is canonical."""
     try:
-        value, _ = _unpack(memoryview(data), 0, 1)
+        value, _ = _unpack(memoryview(data), 0, 0)
     except (UnicodeDecodeError, IndexError, struct.error):
         raise ProtocolError("cut short, or text that is not UTF-8") from None
     if pack(value) != data:
@@ -172,9 +172,9 @@ def unpack(data):
 
 def _unpack(p, at, depth):
     b, at = p[at], at + 1
-    if depth > DEPTH_MAX or b not in _FIRST:
+    kind, n, width = _FIRST.get(b, ("", 0, 0))
+    if not kind or depth + (kind in ("array", "map")) > DEPTH_MAX:
         raise ProtocolError("value is too deep, or of a type that is not allowed")
-    kind, n, width = _FIRST[b]
     if width:
         raw, at = p[at:at + width], at + width
         n = int.from_bytes(raw, "big", signed=kind == "int")
