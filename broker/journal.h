@@ -6,8 +6,16 @@
  * the thread, one for everything that waits, again as soon as the last one ended.  With
  * durability `relaxed`, what is written counts as durable.
  *
- * Outages: a failed or short write, or a failed sync, closes the segment; everything that
- * waited is refused; a new segment is asked for; see docs/ARCHITECTURE.md, "The journal".
+ * Records appended during one turn of the loop leave in one write at its end, before
+ * anything waits for it; the records and their callbacks keep the order of the appends.
+ *
+ * Outages (docs/ARCHITECTURE.md, "The journal"): a failed or short write, or a failed
+ * sync, closes the segment for good and a new one is asked for, again and again while
+ * there is none.  After a failed write the records that are not whole in the file are
+ * refused; those before them wait for the sync that ends the segment.  After a failed
+ * sync everything that waited is refused; what was written whole stays in the chain, so
+ * that a refused use stays spent until its release is recorded (D-10, D-11).  Refused
+ * endings are kept and follow directly behind segment.opened in the next segment.
  */
 #ifndef BROKER_JOURNAL_H
 #define BROKER_JOURNAL_H
@@ -40,17 +48,31 @@ struct journal_handler {
 };
 
 /*
- * `chain`, `count`, `segment` and `length` are what the ledger said of the record so far.
- * Returns NULL with errno set.
+ * Starts the sync thread and loads the hash: call it before a filter forbids either.
+ * `chain`, `count`, `segment` and `length` are what the ledger said of the record so far;
+ * the first segment is then asked for from the loop.  With `chain` NULL nothing is known
+ * yet: journal_state() brings it, and nothing is asked for before.  `handler` and `arg`
+ * are borrowed.  Returns NULL with errno set.
  */
 struct journal *journal_create(struct event_base *base, const struct journal_io *io,
     bool durable, uint64_t count, const uint8_t chain[JOURNAL_HASH], uint64_t segment,
     uint64_t length, const struct journal_handler *handler, void *arg);
-/* Syncs what is there, waits for the thread, releases everything. */
+/* What the ledger said, once, after journal_create() without a chain. */
+void journal_state(struct journal *j, uint64_t count, const uint8_t chain[JOURNAL_HASH],
+    uint64_t segment, uint64_t length);
+/*
+ * Writes and syncs what is there, waits for the thread, releases everything.  Callbacks that
+ * still wait are not called.  NULL is allowed.
+ */
 void journal_destroy(struct journal *j);
 
-/* A segment has arrived; takes the descriptor.  Its first record is written at once. */
+/*
+ * A segment has arrived; takes the descriptor (also when it is not the one that was asked
+ * for: then it is closed, and asked for again).  It is begun when the one before it is full or
+ * closed, and synced to its end.
+ */
 void journal_segment(struct journal *j, int fd, uint64_t number, uint64_t reserved_bytes);
+/* The segment asked for cannot be made (an errno); it is asked for again after a while. */
 void journal_no_segment(struct journal *j, int error);
 
 /* How much of the reservation at the end of a segment a record may use. */
@@ -61,8 +83,10 @@ enum journal_class {
 
 /*
  * Appends one record.  `done` (may be NULL) is called from the loop, never from within.
- * Returns 0, or -EIO / -ENOSPC / -EAGAIN when the journal is unavailable (then `done` is
- * not called, and an ENDING is kept and written first once writing works).
+ * Returns 0; -EIO in an outage, -ENOSPC when there is no room (for an EFFECT: none but the
+ * reserve), -EAGAIN before the first segment: then `done` is not called, and an ENDING is
+ * kept and written first once writing works; -ERANGE, -ENOMEM as journal_entry(), and
+ * nothing is kept.
  */
 int journal_append(struct journal *j, const struct msg_record *r, enum journal_class class,
     journal_fn *done, void *arg);

@@ -27,10 +27,18 @@
 #define JOURNAL_HEAD	  (4 + JOURNAL_HASH)
 
 /*
+ * Loads what the hash needs, which opens files: before a filter forbids that.  Returns 0
+ * or -ENOSYS.  Every other function does it at its first use.
+ */
+int journal_prepare(void);
+
+/*
  * Appends one entry for `r` to `out` and moves `chain` on.  Returns 0; -ERANGE if it is
  * over JOURNAL_ENTRY_MAX; -ENOMEM.  Neither changes on failure.
  */
 int journal_entry(struct buf *out, uint8_t chain[JOURNAL_HASH], const struct msg_record *r);
+/* The same for a record that is packed already (protocol_pack() of MSG_record). */
+int journal_seal(struct buf *out, uint8_t chain[JOURNAL_HASH], struct slice map);
 
 enum journal_read {
 	JOURNAL_READ_OK = 1,
@@ -47,7 +55,7 @@ enum journal_read {
 enum journal_read journal_next(const uint8_t *p, size_t n, uint8_t chain[JOURNAL_HASH],
     struct msg_record *ret, size_t *ret_len, struct fault *fault);
 
-/* "journal.00000001" into 17 bytes. */
+/* "journal.00000001" into 17 bytes; numbers over 99999999 do not exist. */
 void journal_name(char name[17], uint64_t number);
 /* The number in such a name, 0 if it is none. */
 uint64_t journal_number(const char *name);

@@ -1,0 +1,153 @@
+#include "common/journal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <openssl/evp.h>
+
+/*
+ * One digest context per thread, kept: making one costs more than hashing a record, and
+ * the first one opens files, which a filter may forbid later.
+ */
+static _Thread_local EVP_MD_CTX *hash_ctx;
+static _Thread_local EVP_MD *hash_sha256;
+
+int
+journal_prepare(void)
+{
+	if (!hash_sha256)
+		hash_sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
+	if (!hash_ctx)
+		hash_ctx = EVP_MD_CTX_new();
+	return hash_sha256 && hash_ctx ? 0 : -ENOSYS;
+}
+
+static int
+chain_next(uint8_t ret[JOURNAL_HASH], const uint8_t chain[JOURNAL_HASH], struct slice map)
+{
+	unsigned n = 0;
+	int ret_prepare = journal_prepare();
+
+	if (ret_prepare < 0)
+		return ret_prepare;
+	if (!EVP_DigestInit_ex2(hash_ctx, hash_sha256, NULL) ||
+	    !EVP_DigestUpdate(hash_ctx, chain, JOURNAL_HASH) ||
+	    !EVP_DigestUpdate(hash_ctx, map.p, map.n) ||
+	    !EVP_DigestFinal_ex(hash_ctx, ret, &n))
+		return -ENOMEM;
+	assert(n == JOURNAL_HASH);
+	return 0;
+}
+
+static uint32_t
+get_u32(const uint8_t *p)
+{
+	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+int
+journal_seal(struct buf *out, uint8_t chain[JOURNAL_HASH], struct slice map)
+{
+	uint8_t head[JOURNAL_HEAD];
+	size_t before = out->n;
+	uint32_t n;
+	int ret;
+
+	if (map.n == 0 || map.n > JOURNAL_ENTRY_MAX - JOURNAL_HEAD)
+		return -ERANGE;
+	if (out->failed)
+		return -ENOMEM;
+	n = (uint32_t)(JOURNAL_HASH + map.n);
+	head[0] = (uint8_t)(n >> 24);
+	head[1] = (uint8_t)(n >> 16);
+	head[2] = (uint8_t)(n >> 8);
+	head[3] = (uint8_t)n;
+	ret = chain_next(head + 4, chain, map);
+	if (ret < 0)
+		return ret;
+	buf_add(out, head, sizeof(head));
+	buf_add(out, map.p, map.n);
+	if (out->failed) {
+		out->failed = false;
+		out->n = before;
+		return -ENOMEM;
+	}
+	memcpy(chain, head + 4, JOURNAL_HASH);
+	return 0;
+}
+
+int
+journal_entry(struct buf *out, uint8_t chain[JOURNAL_HASH], const struct msg_record *r)
+{
+	struct buf map = { 0 };
+	int ret;
+
+	ret = protocol_pack(&map, MSG_record, r);
+	if (ret == 0)
+		ret = journal_seal(out, chain, (struct slice){ map.p, map.n });
+	buf_finish(&map);
+	return ret;
+}
+
+static enum journal_read
+bad(struct fault *fault, const char *rule)
+{
+	*fault = (struct fault){ .rule = rule };
+	return JOURNAL_READ_BAD;
+}
+
+enum journal_read
+journal_next(const uint8_t *p, size_t n, uint8_t chain[JOURNAL_HASH],
+    struct msg_record *ret, size_t *ret_len, struct fault *fault)
+{
+	uint8_t next[JOURNAL_HASH];
+	struct msg_record r;
+	struct slice map;
+	uint32_t len;
+
+	*fault = (struct fault){ 0 };
+	if (n == 0)
+		return JOURNAL_READ_END;
+	if (n < 4)
+		return JOURNAL_READ_SHORT;
+	len = get_u32(p);
+	if (len <= JOURNAL_HASH)
+		return bad(fault, "entry without a record");
+	if (len > JOURNAL_ENTRY_MAX - 4)
+		return bad(fault, "entry too long");
+	if (n - 4 < len)
+		return JOURNAL_READ_SHORT;
+	map = (struct slice){ p + JOURNAL_HEAD, len - JOURNAL_HASH };
+	if (chain_next(next, chain, map) < 0)
+		return bad(fault, "no SHA-256");
+	if (protocol_unpack(map.p, map.n, MSG_record, &r, fault) < 0)
+		return JOURNAL_READ_BAD;
+	if (memcmp(next, p + 4, JOURNAL_HASH) != 0)
+		return JOURNAL_READ_CHAIN;
+	memcpy(chain, next, JOURNAL_HASH);
+	*ret = r;
+	*ret_len = 4 + (size_t)len;
+	return JOURNAL_READ_OK;
+}
+
+void
+journal_name(char name[17], uint64_t number)
+{
+	assert(number >= 1 && number <= 99999999);
+	snprintf(name, 17, "journal.%08u", (unsigned)number);
+}
+
+uint64_t
+journal_number(const char *name)
+{
+	uint64_t number = 0;
+	const char *p;
+
+	if (strncmp(name, "journal.", 8) != 0)
+		return 0;
+	for (p = name + 8; *p >= '0' && *p <= '9' && p < name + 16; p++)
+		number = number * 10 + (uint64_t)(*p - '0');
+	return p == name + 16 && *p == '\0' ? number : 0;
+}
