@@ -5,14 +5,17 @@
  * says when the socket is ready; reading and writing are ours: one read as large as
  * there is (at most LINK_READ_MAX a loop turn), one gathered write per loop turn.
  * Nothing is written from within link_request() and its kin: frames queue, and leave
- * when the loop comes round.  Descriptors are never received: the socket is read with
- * read(2), which discards them.
+ * when the loop comes round.  A peer that closes its end is read to the last whole frame
+ * before the link ends.  Descriptors are never received: the socket is read with read(2),
+ * which discards them; it is written with send(2), which raises no SIGPIPE.
  *
  * The handler may call anything on the link, including link_close(); the link is freed
  * only after the handler has returned.
  */
 #ifndef COMMON_LINK_H
 #define COMMON_LINK_H
+
+#include <sys/types.h>
 
 #include "common/protocol.h"
 
@@ -41,8 +44,9 @@ struct link_handler {
 /*
  * Takes ownership of `fd` (also on failure), makes it non-blocking.  `self` and `peer`
  * are the roles at its two ends.  The link starts in LINK_NEW; hello is answered by the
- * link itself (a wrong version is a fault), after which it is LINK_READY; the side that
- * sends hello calls link_hello().  Returns NULL with errno set.
+ * link itself (a wrong version is a fault), after which it is LINK_READY and on_message is
+ * told of the hello, with nothing left to do for it; the side that sends hello calls
+ * link_hello().  Returns NULL with errno set.
  */
 struct link *link_open(struct event_base *base, int fd, enum role self, enum role peer,
     const struct link_handler *handler, void *arg);
@@ -50,12 +54,14 @@ struct link *link_open(struct event_base *base, int fd, enum role self, enum rol
 /* Ends the link; on_end(LINK_END_CLOSED) is called once, from the loop.  What is queued
  * is written as far as the socket takes it without waiting.  NULL is allowed. */
 void link_close(struct link *l);
-/* Like link_close(), once the queue is empty or `timeout_ms` have passed. */
+/* Like link_close(), once the queue is empty or `timeout_ms` have passed.  Nothing more is
+ * read or queued meanwhile. */
 void link_close_drained(struct link *l, int timeout_ms);
 /* Treats what the peer did as a fault: for rules that only the caller can check. */
 void link_fault(struct link *l, const char *rule);
 
-/* Sends hello; on_message gets the reply (MSG_hello_reply). */
+/* Sends hello; with its reply the link is LINK_READY, and on_message gets the reply
+ * (MSG_hello_reply).  `name` may be NULL. */
 int link_hello(struct link *l, const char *name);
 
 /* Queue one frame.  Return 0; -ERANGE, -ENOMEM as protocol_request(); -EPIPE if the link
@@ -81,5 +87,12 @@ void link_watch(struct link *l, size_t bytes);
 
 void *link_arg(const struct link *l);
 enum role link_peer(const struct link *l);
+
+/* What is done to the descriptor; for tests, which replace it by a plan (short, failing). */
+struct link_io {
+	ssize_t (*read)(int fd, void *p, size_t n);
+	ssize_t (*write)(int fd, const void *p, size_t n);
+};
+void link_set_io(struct link *l, const struct link_io *io);
 
 #endif /* COMMON_LINK_H */
