@@ -15,19 +15,21 @@ buf_finish(struct buf *b)
 	*b = (struct buf) { 0 };
 }
 
-static bool
-grow(struct buf *b, size_t n)
+bool
+buf_grow(struct buf *b, size_t n)
 {
 	size_t cap = b->cap > 0 ? b->cap : BUF_FIRST;
-	uint8_t *p;
+	uint8_t *p = NULL;
 
-	if (n > SIZE_MAX / 4 - b->n)
+	if (n <= SIZE_MAX / 4 - b->n) {
+		while (cap < b->n + n)
+			cap *= 2;
+		p = realloc(b->p, cap);
+	}
+	if (p == NULL) {
+		b->failed = true;
 		return false;
-	while (cap < b->n + n)
-		cap *= 2;
-	p = realloc(b->p, cap);
-	if (p == NULL)
-		return false;
+	}
 	b->p = p;
 	b->cap = cap;
 	return true;
@@ -36,14 +38,13 @@ grow(struct buf *b, size_t n)
 void
 buf_add(struct buf *b, const void *p, size_t n)
 {
-	if (b->failed || n == 0)
+	uint8_t *room;
+
+	if (n == 0)
 		return;
-	if (n > b->cap - b->n && !grow(b, n)) {
-		b->failed = true;
-		return;
-	}
-	memcpy(b->p + b->n, p, n);
-	b->n += n;
+	room = buf_room(b, n);
+	if (room != NULL)
+		memcpy(room, p, n);
 }
 
 struct slice

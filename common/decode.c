@@ -158,23 +158,20 @@ decode_map(struct decode *d, const struct msg_desc *desc, uint8_t *m)
 	struct value map;
 	uint32_t i;
 
+	/* From the header alone: reading it moves on. */
 	if ((*at & 0xf0) != 0x80 && *at != 0xde && *at != 0xdf)
 		return bad(d, at, "fields are not a map", method, NULL);
 	memset(m, 0, desc->size);
 	map = value_open(&d->rest);
 	for (i = 0; i < map.count; i++) {
-		struct value k, v;
+		struct value k = value_open(&d->rest), v = value_skip(&d->rest);
 
-		at = d->rest.p;
-		k = value_skip(&d->rest);
 		f = find_field(desc, next, k.bytes);
 		if (f == NULL)
-			return bad(d, at, "unknown field", method, NULL);
-		at = d->rest.p;
-		v = value_skip(&d->rest);
+			return bad(d, k.raw.p, "unknown field", method, NULL);
 		rule = decode_field(d, f, &v, m);
 		if (rule != NULL)
-			return bad(d, at, rule, method, f->name);
+			return bad(d, v.raw.p, rule, method, f->name);
 		next = f + 1;
 	}
 	for (f = desc->fields; f->name != NULL; f++)

@@ -105,6 +105,18 @@ struct buf {
 void buf_finish(struct buf *b);
 /* Appends raw bytes; sets b->failed instead of returning an error. */
 void buf_add(struct buf *b, const void *p, size_t n);
+/* Makes the capacity at least n + `n`; false, with b->failed set, if memory is out. */
+bool buf_grow(struct buf *b, size_t n);
+
+/* Appends `n` bytes for the caller to fill; NULL if b->failed. */
+static inline uint8_t *
+buf_room(struct buf *b, size_t n)
+{
+	if (b->failed || (n > b->cap - b->n && !buf_grow(b, n)))
+		return NULL;
+	b->n += n;
+	return b->p + b->n - n;
+}
 
 /*
  * Append one whole frame, length word included, to `out`.  `m` is the struct of `type`.

@@ -8,17 +8,11 @@
 /* Maps up to this many pairs are sorted without an allocation. */
 #define PAIRS_INLINE 16
 
-static uint64_t
-big_endian(const uint8_t *p, unsigned width)
-{
-	uint64_t v = 0;
-
-	while (width-- > 0)
-		v = v << 8 | *p++;
-	return v;
-}
-
-static void
+/*
+ * Values are filled in place, member by member: a struct that is built and then copied
+ * costs more than all the rest of reading a small value.
+ */
+static inline void
 take(struct slice *s, size_t n)
 {
 	assert(n <= s->n);
@@ -26,50 +20,97 @@ take(struct slice *s, size_t n)
 	s->n -= n;
 }
 
-static uint64_t
+static inline uint64_t
 take_number(struct slice *s, unsigned width)
 {
-	uint64_t v;
+	const uint8_t *p = s->p;
+	uint64_t v = 0;
 
-	assert(width <= s->n);
-	v = big_endian(s->p, width);
 	take(s, width);
+	while (width-- > 0)
+		v = v << 8 | *p++;
 	return v;
 }
 
-static struct value
-bytes_value(struct slice *s, enum value_type type, size_t n)
+static inline void
+set_bytes(struct value *v, struct slice *s, enum value_type type, size_t n)
 {
-	struct value v = { .type = type, .bytes = { s->p, n } };
-
+	v->type = type;
+	v->bytes.p = s->p;
+	v->bytes.n = n;
 	take(s, n);
-	return v;
 }
 
-static struct value
-uint_value(uint64_t u)
+static inline void
+set_uint(struct value *v, uint64_t u)
 {
-	return (struct value) { .type = VALUE_UINT, .uint = u };
+	v->type = VALUE_UINT;
+	v->uint = u;
 }
 
-static struct value
-container_value(enum value_type type, uint64_t count)
+static inline void
+set_int(struct value *v, int64_t i)
 {
-	return (struct value) { .type = type, .count = (uint32_t)count };
+	v->type = VALUE_INT;
+	v->sint = i;
 }
 
-static struct value
-real_value(uint64_t bits)
+static inline void
+set_count(struct value *v, enum value_type type, uint64_t count)
 {
-	struct value v = { .type = VALUE_FLOAT };
+	v->type = type;
+	v->count = (uint32_t)count;
+}
 
-	memcpy(&v.real, &bits, sizeof v.real);
-	return v;
+static inline void
+set_bool(struct value *v, bool boolean)
+{
+	v->type = VALUE_BOOL;
+	v->boolean = boolean;
+}
+
+static void
+set_real(struct value *v, uint64_t bits)
+{
+	v->type = VALUE_FLOAT;
+	memcpy(&v->real, &bits, sizeof v->real);
+}
+
+/* What has a tag of its own. */
+static void
+tagged(struct slice *s, uint8_t tag, struct value *v)
+{
+	switch (tag) {
+	case 0xc0: v->type = VALUE_NIL; return;
+	case 0xc2: set_bool(v, false); return;
+	case 0xc3: set_bool(v, true); return;
+	case 0xc4: set_bytes(v, s, VALUE_BIN, take_number(s, 1)); return;
+	case 0xc5: set_bytes(v, s, VALUE_BIN, take_number(s, 2)); return;
+	case 0xc6: set_bytes(v, s, VALUE_BIN, take_number(s, 4)); return;
+	case 0xcb: set_real(v, take_number(s, 8)); return;
+	case 0xcc: set_uint(v, take_number(s, 1)); return;
+	case 0xcd: set_uint(v, take_number(s, 2)); return;
+	case 0xce: set_uint(v, take_number(s, 4)); return;
+	case 0xcf: set_uint(v, take_number(s, 8)); return;
+	case 0xd0: set_int(v, (int8_t)take_number(s, 1)); return;
+	case 0xd1: set_int(v, (int16_t)take_number(s, 2)); return;
+	case 0xd2: set_int(v, (int32_t)take_number(s, 4)); return;
+	case 0xd3: set_int(v, (int64_t)take_number(s, 8)); return;
+	case 0xd9: set_bytes(v, s, VALUE_STR, take_number(s, 1)); return;
+	case 0xda: set_bytes(v, s, VALUE_STR, take_number(s, 2)); return;
+	case 0xdb: set_bytes(v, s, VALUE_STR, take_number(s, 4)); return;
+	case 0xdc: set_count(v, VALUE_ARRAY, take_number(s, 2)); return;
+	case 0xdd: set_count(v, VALUE_ARRAY, take_number(s, 4)); return;
+	case 0xde: set_count(v, VALUE_MAP, take_number(s, 2)); return;
+	case 0xdf: set_count(v, VALUE_MAP, take_number(s, 4)); return;
+	}
+	assert(!"a value that no walk has passed");
+	abort();
 }
 
 /* Everything but `raw`. */
-static struct value
-head(struct slice *s)
+static inline void
+head(struct slice *s, struct value *v)
 {
 	uint8_t tag;
 
@@ -77,41 +118,17 @@ head(struct slice *s)
 	tag = *s->p;
 	take(s, 1);
 	if (tag <= 0x7f)
-		return uint_value(tag);
-	if (tag <= 0x8f)
-		return container_value(VALUE_MAP, tag & 0x0f);
-	if (tag <= 0x9f)
-		return container_value(VALUE_ARRAY, tag & 0x0f);
-	if (tag <= 0xbf)
-		return bytes_value(s, VALUE_STR, tag & 0x1f);
-	if (tag >= 0xe0)
-		return (struct value) { .type = VALUE_INT, .sint = (int8_t)tag };
-	switch (tag) {
-	case 0xc0: return (struct value) { .type = VALUE_NIL };
-	case 0xc2: return (struct value) { .type = VALUE_BOOL, .boolean = false };
-	case 0xc3: return (struct value) { .type = VALUE_BOOL, .boolean = true };
-	case 0xc4: return bytes_value(s, VALUE_BIN, take_number(s, 1));
-	case 0xc5: return bytes_value(s, VALUE_BIN, take_number(s, 2));
-	case 0xc6: return bytes_value(s, VALUE_BIN, take_number(s, 4));
-	case 0xcb: return real_value(take_number(s, 8));
-	case 0xcc: return uint_value(take_number(s, 1));
-	case 0xcd: return uint_value(take_number(s, 2));
-	case 0xce: return uint_value(take_number(s, 4));
-	case 0xcf: return uint_value(take_number(s, 8));
-	case 0xd0: return (struct value) { .type = VALUE_INT, .sint = (int8_t)take_number(s, 1) };
-	case 0xd1: return (struct value) { .type = VALUE_INT, .sint = (int16_t)take_number(s, 2) };
-	case 0xd2: return (struct value) { .type = VALUE_INT, .sint = (int32_t)take_number(s, 4) };
-	case 0xd3: return (struct value) { .type = VALUE_INT, .sint = (int64_t)take_number(s, 8) };
-	case 0xd9: return bytes_value(s, VALUE_STR, take_number(s, 1));
-	case 0xda: return bytes_value(s, VALUE_STR, take_number(s, 2));
-	case 0xdb: return bytes_value(s, VALUE_STR, take_number(s, 4));
-	case 0xdc: return container_value(VALUE_ARRAY, take_number(s, 2));
-	case 0xdd: return container_value(VALUE_ARRAY, take_number(s, 4));
-	case 0xde: return container_value(VALUE_MAP, take_number(s, 2));
-	case 0xdf: return container_value(VALUE_MAP, take_number(s, 4));
-	}
-	assert(!"a value that no walk has passed");
-	abort();
+		set_uint(v, tag);
+	else if (tag <= 0x8f)
+		set_count(v, VALUE_MAP, tag & 0x0f);
+	else if (tag <= 0x9f)
+		set_count(v, VALUE_ARRAY, tag & 0x0f);
+	else if (tag <= 0xbf)
+		set_bytes(v, s, VALUE_STR, tag & 0x1f);
+	else if (tag >= 0xe0)
+		set_int(v, (int8_t)tag);
+	else
+		tagged(s, tag, v);
 }
 
 /* How many values follow the header of `v` as its parts. */
@@ -129,8 +146,9 @@ skip_parts(struct slice *s, const struct value *v)
 	uint64_t left = parts(v);
 
 	while (left > 0) {
-		struct value part = head(s);
+		struct value part;
 
+		head(s, &part);
 		left += parts(&part) - 1;
 	}
 }
@@ -138,13 +156,15 @@ skip_parts(struct slice *s, const struct value *v)
 struct value
 value_next(struct slice *s)
 {
-	struct slice rest = *s, after;
-	struct value v = head(&rest);
+	const uint8_t *start = s->p;
+	struct slice after;
+	struct value v;
 
-	after = rest;
+	head(s, &v);
+	after = *s;
 	skip_parts(&after, &v);
-	v.raw = (struct slice) { s->p, (size_t)(after.p - s->p) };
-	*s = rest;
+	v.raw.p = start;
+	v.raw.n = (size_t)(after.p - start);
 	return v;
 }
 
@@ -152,35 +172,39 @@ struct value
 value_open(struct slice *s)
 {
 	const uint8_t *start = s->p;
-	struct value v = head(s);
+	struct value v;
 
-	if (parts(&v) == 0)
-		v.raw = (struct slice) { start, (size_t)(s->p - start) };
+	head(s, &v);
+	v.raw.p = start;
+	v.raw.n = (size_t)(s->p - start);
 	return v;
 }
 
 struct value
 value_skip(struct slice *s)
 {
-	struct slice rest = *s;
-	struct value v = head(&rest);
+	const uint8_t *start = s->p;
+	struct value v;
 
-	skip_parts(&rest, &v);
-	v.raw = (struct slice) { s->p, (size_t)(rest.p - s->p) };
-	*s = rest;
+	head(s, &v);
+	skip_parts(s, &v);
+	v.raw.p = start;
+	v.raw.n = (size_t)(s->p - start);
 	return v;
 }
 
 bool
 value_get(struct slice map, const char *key, struct value *ret)
 {
-	struct value v = head(&map);
+	struct value v, k, held;
 	uint32_t i;
 
+	head(&map, &v);
 	if (v.type != VALUE_MAP)
 		return false;
 	for (i = 0; i < v.count; i++) {
-		struct value k = head(&map), held = value_skip(&map);
+		head(&map, &k);
+		held = value_skip(&map);
 
 		if (slice_is(k.bytes, key)) {
 			*ret = held;
@@ -190,16 +214,26 @@ value_get(struct slice map, const char *key, struct value *ret)
 	return false;
 }
 
-/* A tag and a big-endian number of `width` bytes. */
-static void
-put(struct buf *b, uint8_t tag, uint64_t v, unsigned width)
+/* A tag, a big-endian number of `width` bytes, and `n` bytes behind it. */
+static inline void
+put_bytes(struct buf *b, uint8_t tag, uint64_t v, unsigned width, const void *bytes, size_t n)
 {
-	uint8_t bytes[9] = { tag };
+	uint8_t *p = buf_room(b, 1 + width + n);
 	unsigned i;
 
+	if (p == NULL)
+		return;
+	p[0] = tag;
 	for (i = width; i > 0; i--, v >>= 8)
-		bytes[i] = (uint8_t)v;
-	buf_add(b, bytes, width + 1);
+		p[i] = (uint8_t)v;
+	if (n > 0)
+		memcpy(p + 1 + width, bytes, n);
+}
+
+static inline void
+put(struct buf *b, uint8_t tag, uint64_t v, unsigned width)
+{
+	put_bytes(b, tag, v, width, NULL, 0);
 }
 
 void
@@ -255,27 +289,19 @@ pack_real(struct buf *b, double v)
 	put(b, 0xcb, bits, 8);
 }
 
-static void
-put_count(struct buf *b, uint64_t n, uint8_t fix, unsigned fix_max, uint8_t tag16)
-{
-	if (n <= fix_max)
-		put(b, (uint8_t)(fix | n), 0, 0);
-	else if (n <= UINT16_MAX)
-		put(b, tag16, n, 2);
-	else if (n <= UINT32_MAX)
-		put(b, (uint8_t)(tag16 + 1), n, 4);
-	else
-		b->failed = true;
-}
-
 void
 pack_str_n(struct buf *b, const void *p, size_t n)
 {
-	if (n > 31 && n <= UINT8_MAX)
-		put(b, 0xd9, n, 1);
+	if (n <= 31)
+		put_bytes(b, (uint8_t)(0xa0 | n), 0, 0, p, n);
+	else if (n <= UINT8_MAX)
+		put_bytes(b, 0xd9, n, 1, p, n);
+	else if (n <= UINT16_MAX)
+		put_bytes(b, 0xda, n, 2, p, n);
+	else if (n <= UINT32_MAX)
+		put_bytes(b, 0xdb, n, 4, p, n);
 	else
-		put_count(b, n, 0xa0, 31, 0xda);
-	buf_add(b, p, n);
+		b->failed = true;
 }
 
 void
@@ -288,22 +314,36 @@ void
 pack_bin(struct buf *b, const void *p, size_t n)
 {
 	if (n <= UINT8_MAX)
-		put(b, 0xc4, n, 1);
+		put_bytes(b, 0xc4, n, 1, p, n);
+	else if (n <= UINT16_MAX)
+		put_bytes(b, 0xc5, n, 2, p, n);
+	else if (n <= UINT32_MAX)
+		put_bytes(b, 0xc6, n, 4, p, n);
 	else
-		put_count(b, n, 0, 0, 0xc5);
-	buf_add(b, p, n);
+		b->failed = true;
+}
+
+static void
+put_count(struct buf *b, uint32_t n, uint8_t fix, uint8_t tag16)
+{
+	if (n <= 15)
+		put(b, (uint8_t)(fix | n), 0, 0);
+	else if (n <= UINT16_MAX)
+		put(b, tag16, n, 2);
+	else
+		put(b, (uint8_t)(tag16 + 1), n, 4);
 }
 
 void
 pack_array(struct buf *b, uint32_t count)
 {
-	put_count(b, count, 0x90, 15, 0xdc);
+	put_count(b, count, 0x90, 0xdc);
 }
 
 void
 pack_map(struct buf *b, uint32_t pairs)
 {
-	put_count(b, pairs, 0x80, 15, 0xde);
+	put_count(b, pairs, 0x80, 0xde);
 }
 
 void
@@ -334,6 +374,7 @@ static int
 canonical_map(struct slice *s, uint32_t count, struct buf *b)
 {
 	struct pair few[PAIRS_INLINE], *pairs = few;
+	struct value key;
 	uint32_t i;
 	int r = 0;
 
@@ -343,7 +384,8 @@ canonical_map(struct slice *s, uint32_t count, struct buf *b)
 			return -ENOMEM;
 	}
 	for (i = 0; i < count; i++) {
-		pairs[i].key = head(s).bytes;
+		head(s, &key);
+		pairs[i].key = key.bytes;
 		pairs[i].value = value_skip(s).raw;
 	}
 	qsort(pairs, count, sizeof *pairs, compare_pairs);
@@ -362,10 +404,11 @@ static int
 canonical(struct slice *s, struct buf *b)
 {
 	const uint8_t *start = s->p;
-	struct value v = head(s);
+	struct value v;
 	uint32_t i;
 	int r = 0;
 
+	head(s, &v);
 	if (v.type == VALUE_MAP)
 		return canonical_map(s, v.count, b);
 	buf_add(b, start, (size_t)(s->p - start));

@@ -57,6 +57,14 @@ utf8_valid(const uint8_t *p, size_t n)
 				break;
 			p += 32;
 		}
+		while (end - p >= 8) {
+			uint64_t w;
+
+			memcpy(&w, p, sizeof w);
+			if (w & 0x8080808080808080u)
+				break;
+			p += 8;
+		}
 		while (p < end && *p < 0x80)
 			p++;
 		if (p == end)
@@ -126,6 +134,7 @@ static int
 integer(struct walk *w, uint8_t tag)
 {
 	static const uint64_t least[] = { 128, 1u << 8, 1u << 16, (uint64_t)1 << 32 };
+	static const int64_t below[] = { -32, INT8_MIN, INT16_MIN, INT32_MIN };
 	unsigned log2_width = tag & 3, width = 1u << log2_width;
 	uint64_t v;
 	int r = number(w, width, &v);
@@ -134,12 +143,11 @@ integer(struct walk *w, uint8_t tag)
 		return r;
 	if (tag < 0xd0) /* unsigned */
 		return v >= least[log2_width] ? 0 : bad(w, "integer is not in its shortest form");
-	/* Signed forms are for what is below zero: -(v as seen) must not fit the next smaller. */
+	/* Signed forms are for what is below zero and fits no smaller one. */
 	if (!(v >> (width * 8 - 1)))
 		return bad(w, "integer is not in its shortest form");
 	if (width < 8)
 		v |= ~(uint64_t)0 << (width * 8);
-	static const int64_t below[] = { -32, INT8_MIN, INT16_MIN, INT32_MIN };
 	return (int64_t)v < below[log2_width] ? 0 : bad(w, "integer is not in its shortest form");
 }
 
@@ -160,6 +168,8 @@ real(struct walk *w)
 static int
 header(struct walk *w, struct head *h)
 {
+	static const uint32_t least_bin[] = { 0, 1u << 8, 1u << 16 };
+	static const uint32_t least_str[] = { 32, 1u << 8, 1u << 16 };
 	uint8_t tag = w->p[w->at++];
 
 	*h = (struct head) { 0 };
@@ -187,8 +197,7 @@ header(struct walk *w, struct head *h)
 	case 0xc5:
 	case 0xc6:
 		h->is_bytes = true;
-		return length(w, 1u << (tag - 0xc4),
-		    (uint32_t[]) { 0, 1u << 8, 1u << 16 }[tag - 0xc4], &h->count);
+		return length(w, 1u << (tag - 0xc4), least_bin[tag - 0xc4], &h->count);
 	case 0xca:
 		return bad(w, "float is not 64 bits wide");
 	case 0xcb:
@@ -206,8 +215,7 @@ header(struct walk *w, struct head *h)
 	case 0xda:
 	case 0xdb:
 		h->is_bytes = h->is_utf8 = true;
-		return length(w, 1u << (tag - 0xd9),
-		    (uint32_t[]) { 32, 1u << 8, 1u << 16 }[tag - 0xd9], &h->count);
+		return length(w, 1u << (tag - 0xd9), least_str[tag - 0xd9], &h->count);
 	case 0xdc:
 	case 0xdd:
 	case 0xde:

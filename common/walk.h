@@ -56,7 +56,7 @@ struct value {
  * value for scalars, to the first element for arrays and maps.  Finding the end of `raw`
  * reads an array or map to its end: use value_skip() where the parts do not matter. */
 struct value value_next(struct slice *s);
-/* The same without `raw` of an array or map: costs the header only. */
+/* The same, but `raw` of an array or map is its header only: costs no more than that. */
 struct value value_open(struct slice *s);
 /* Reads the value at the front of `s` and moves `s` past all of it. */
 struct value value_skip(struct slice *s);
