@@ -1,0 +1,358 @@
+/*
+ * broker: what the broker's files share: its objects, who owns them, and how one reaches
+ * the next.
+ *
+ *   control.c    the control link to the supervisor: children are asked for and reported
+ *   state.c      the ledger's answer at the start; what the broker before us left open
+ *   client.c     local clients: submit, attach, stop, signal, input
+ *   operation.c  admission, numbered events, exactly one ending (D-2)
+ *   session.c    the worker and providers of one operation, from asked for to reaped
+ *   turn.c       the envelope of a turn: authority, catalogue, outcome, drain (TU-10 to TU-18)
+ *   call.c       one tool call: checks, decision, record, dispatch, settle (TU-19 to TU-29)
+ *   command.c    standard streams of a worker, in both directions
+ *   record.c     records of the journal, and the keyed digests in them
+ *
+ * Everything runs on one event_base in one thread; objects are freed by their owner, and
+ * never from below a callback of their own (link.h's rule, and `session_sweep`).
+ */
+#ifndef BROKER_BROKER_H
+#define BROKER_BROKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sys/queue.h>
+
+#include "broker/authority/authority.h"
+#include "broker/config.h"
+#include "broker/journal.h"
+#include "common/control.h"
+#include "common/endings.h"
+#include "common/link.h"
+#include "common/protocol.h"
+
+#define SESSION_CALLS_MAX    256 /* calls of one session in flight; then its link is not read (its share) */
+#define TURN_REFUSALS_MAX    1024 /* refused calls of one turn, then it ends: nobody fills the record */
+#define TURN_EVENTS_MAX	     100000 /* events a turn may emit, then they are refused */
+#define TURN_EVENT_BYTES_MAX (64u << 20)
+#define TURN_ANNOTATIONS_MAX (64u << 10) /* bytes of all annotations of a turn */
+#define OUTPUT_QUEUE_MAX     (1u << 20) /* bytes queued for a client before streams are not read */
+#define SESSIONS_MAX	     1024 /* of one broker */
+#define EVENT_BLOCK	     (1u << 20) /* event numbers per durable block (D-11) */
+#define PROVIDER_STARTS_MAX  4 /* of one session's provider, then its calls fail */
+#define EXIT_HALF_MS	     1000 /* how long end-of-file and exit report wait for each other */
+#define ENDED_KEPT	     64 /* endings kept for a client that attaches late */
+
+struct broker;
+struct client;
+struct operation;
+struct session;
+struct call;
+
+/* One end of a standard stream of a worker. */
+struct pipe {
+	int fd; /* -1: none, or closed */
+	struct event *event;
+	enum stream stream;
+	struct child *child;
+};
+
+enum child_state {
+	CHILD_ABSENT,
+	CHILD_ASKED, /* CONTROL_SPAWN sent */
+	CHILD_RUNNING, /* CONTROL_STARTED came */
+	CHILD_GONE, /* CONTROL_EXIT or CONTROL_REFUSED came */
+};
+
+/* A worker or provider of a session. */
+struct child {
+	struct session *session;
+	enum child_kind kind;
+	uint32_t index; /* into config's runtimes or providers */
+	enum child_state state;
+	bool linked; /* CONTROL_LINK came */
+	bool killed; /* CONTROL_KILL sent */
+	struct exit_facts exit; /* in CHILD_GONE */
+	struct link *link; /* NULL before CONTROL_LINK and after its end */
+	struct pipe in, out, err;
+	struct buf input; /* bytes for `in` */
+	size_t input_done; /* of them, written */
+	size_t logged_bytes; /* of a provider's standard error */
+	/* providers only */
+	unsigned starts;
+	unsigned running; /* calls dispatched and not answered */
+	TAILQ_HEAD(, call) waiting; /* call.queue: decided, and no place at the provider yet */
+};
+
+/* One worker with its providers; lives until all of them are reaped (D-1). */
+struct session {
+	struct broker *broker;
+	uint64_t id; /* never used twice by a broker */
+	struct operation *operation; /* owned */
+	struct child worker;
+	struct child *providers; /* one per configured provider; CHILD_ABSENT if unused */
+	bool closing; /* the operation has ended; children are going */
+	uint64_t kill_at_ms; /* when closing: the tree is killed then; 0: was */
+	uint64_t half_at_ms; /* one half of the worker's end has come; the other is given up then; 0: none */
+	struct event *timer;
+	TAILQ_ENTRY(session) link; /* broker.sessions */
+};
+
+/* What a turn adds to an operation. */
+struct turn {
+	struct context context; /* strings borrowed from config and the operation */
+	char *agent; /* "agent:<runtime id>" */
+	const struct config_tool **catalogue; /* effective tools */
+	size_t ncatalogue;
+	struct buf message; /* what it is asked; released once sent */
+	uint32_t max_steps, max_calls;
+	uint32_t calls_counted;
+	uint32_t steps_seen; /* distinct declared steps */
+	uint8_t steps[1000 / 8]; /* which */
+	uint32_t refusals;
+	uint32_t run_msgid;
+	bool run_sent;
+	bool draining;
+	bool outage; /* the journal failed before an effect: draining for that reason (TU-55) */
+	bool unsafe; /* a non-idempotent write came back other than denied, or runs (TU-56) */
+	uint64_t sequence; /* of the next turn event (TU-18) */
+	uint64_t event_bytes;
+	uint64_t drain_at_ms;
+	struct buf annotations; /* packed key, value pairs */
+	uint32_t nannotations;
+	/* the result */
+	const char *status; /* "succeeded", ... */
+	const char *code; /* "" or the error's code */
+	char *code_own; /* a runtime's own code, owned */
+	struct buf error_message, output, metadata;
+	bool retryable;
+};
+
+struct operation {
+	struct broker *broker;
+	struct session *session; /* its owner */
+	struct client *client; /* who gets the events; NULL: detached */
+	char id[40];
+	char trace[40];
+	enum operation_kind kind;
+	uint32_t runtime; /* index */
+	bool has_input; /* a command with a pipe for its input */
+	bool wants_input; /* and more of it may come */
+	bool accepted; /* the record is durable and the event is queued */
+	uint64_t sequence; /* of the last event */
+	uint64_t block_end; /* durable numbers end here */
+	bool block_asked;
+	uint64_t deadline_at_ms; /* 0: none */
+	bool ended; /* its one ending is decided */
+	bool told; /* and its terminal event was handed over */
+	enum ending ending;
+	const char *limit_name; /* with ENDING_limit */
+	struct fault fault; /* with ENDING_runtime_protocol_violation */
+	enum layer layer; /* with ENDING_start_failed */
+	int error;
+	struct exit_facts exit; /* of the worker, as far as known at the end */
+	uint64_t output_bytes;
+	struct turn *turn; /* NULL for a command */
+	TAILQ_HEAD(, call) calls; /* call.link: open ones */
+	uint32_t ncalls;
+	uint32_t submit_msgid;
+	unsigned records; /* on their way to the disk, with a callback that names this operation */
+};
+
+enum call_state {
+	CALL_RECORDING, /* the decision is on its way to the disk */
+	CALL_WAITING, /* decided; the provider has no place yet */
+	CALL_DISPATCHED,
+};
+
+struct call {
+	struct operation *operation; /* NULL: the operation ended while the record was on its way */
+	enum call_state state;
+	char id[40]; /* ours; the provider sees no other */
+	char *name; /* the runtime's id of it */
+	const struct config_tool *tool;
+	uint32_t msgid; /* of tool.invoke on the worker's link */
+	uint32_t provider_msgid; /* of tool.call */
+	struct child *provider;
+	struct buf arguments; /* packed, until dispatched */
+	struct buf path; /* decided, packed */
+	struct grant *grant; /* decided by */
+	bool reserved; /* a bounded use is held */
+	bool timed_out;
+	TAILQ_ENTRY(call) link; /* operation.calls */
+	TAILQ_ENTRY(call) queue; /* child.waiting, in CALL_WAITING */
+};
+
+struct client {
+	struct broker *broker;
+	struct link *link;
+	uint32_t uid, gid, pid; /* as the kernel gave them to the supervisor (D-14) */
+	TAILQ_ENTRY(client) entry; /* broker.clients */
+};
+
+/* The terminal event of an operation that is over, for a client that attaches (D-11). */
+struct ended {
+	char id[40];
+	uint64_t sequence;
+	uint64_t gap_from, gap_to; /* numbers lost with the broker before us; 0: none */
+	enum event_type type;
+	struct buf body;
+};
+
+struct broker {
+	struct event_base *base;
+	struct config *config;
+	struct journal *journal; /* NULL until the state has arrived */
+	const struct journal_io *journal_io;
+	struct link *ledger;
+	struct control_link *control;
+	struct digest *digest;
+	struct buf scratch; /* for one event's body; empty between uses */
+	uint64_t now_ms; /* read once per loop turn: broker_tick() */
+	uint64_t next_session;
+	bool ready;
+	bool shutting_down;
+	bool settled;
+	TAILQ_HEAD(, session) sessions;
+	TAILQ_HEAD(, client) clients;
+	struct ended ended[ENDED_KEPT]; /* a ring */
+	unsigned nended;
+	void (*on_journal)(struct broker *b); /* the journal and its thread exist */
+	void (*on_settled)(struct broker *b); /* nothing is open after CONTROL_SHUTDOWN, or nothing can be */
+};
+
+/* Reads the clock for this loop turn. */
+void broker_tick(struct broker *b);
+/* "op-" and 32 hex digits of fresh randomness, into 40 bytes. */
+void broker_mint(char id[40], const char *prefix);
+
+/* ---- control.c ------------------------------------------------------------------------ */
+
+/* Takes `fd`.  Returns 0 or a negative errno. */
+int control_open(struct broker *b, int fd);
+void control_close(struct broker *b);
+/* Sends now or queues; a supervisor that is gone is met by control.c's own end-of-file. */
+void control_tell(struct broker *b, const struct control *c);
+
+/* ---- state.c -------------------------------------------------------------------------- */
+
+/* Takes the link to the ledger: asks for the state if there is no journal yet. */
+void state_ledger(struct broker *b, int fd);
+/* Takes a segment that came before or after the state. */
+void state_segment(struct broker *b, int fd, uint64_t number, uint64_t reserved_bytes);
+void state_no_segment(struct broker *b, int error);
+
+/* ---- client.c ------------------------------------------------------------------------- */
+
+void client_create(struct broker *b, int fd, uint32_t uid, uint32_t gid, uint32_t pid);
+
+/* ---- operation.c ---------------------------------------------------------------------- */
+
+/*
+ * Admits what `m` asks for: records, answers, emits `accepted`, starts.  Refuses by the
+ * link's error slot.  OP-7, D-11.
+ */
+void operation_submit(struct client *c, uint32_t msgid, const struct msg_operation_submit *m);
+
+/* The open operation `id` (any, if `id` is empty); NULL if there is none. */
+struct operation *operation_find(struct broker *b, struct slice id);
+
+/* Sends one event that is not the last; numbered; dropped if nobody listens. */
+void operation_event(struct operation *op, enum event_type type, const struct buf *body);
+void operation_output(struct operation *op, enum stream stream, const uint8_t *p, size_t n);
+/* False while a client's queue is too long for more output. */
+bool operation_may_output(const struct operation *op);
+
+/*
+ * Ends the operation, once: later calls change nothing (D-2).  Records, tells the client
+ * after the record, and begins to close the session.
+ */
+void operation_end(struct operation *op, enum ending ending);
+/* After the last record of a session: frees. */
+void operation_destroy(struct operation *op);
+
+/* ---- session.c ------------------------------------------------------------------------ */
+
+struct session *session_create(struct broker *b, struct operation *op);
+void session_start(struct session *s);
+/* Asks for the provider `index` if it is not there; false if it has died too often. */
+bool session_provider(struct session *s, uint32_t index);
+void session_on_link(
+    struct broker *b, const struct control *c, int fds[CONTROL_FDS_MAX], unsigned nfds);
+void session_on_started(struct broker *b, const struct control *c);
+void session_on_refused(struct broker *b, const struct control *c);
+void session_on_exit(struct broker *b, const struct control *c);
+/* The operation has ended: children are told, then killed after `grace_ms`. */
+void session_close(struct session *s, uint64_t grace_ms);
+/* Sets the timer to the next instant that matters to this session. */
+void session_arm(struct session *s);
+/* A standard stream of `c` is closed; a command may be complete. */
+void session_on_stream_end(struct child *c);
+
+/* ---- turn.c --------------------------------------------------------------------------- */
+
+/* Fills op->turn; returns 0 or -ENOMEM. */
+int turn_create(struct operation *op, const struct msg_operation_submit *m);
+void turn_destroy(struct turn *t);
+/* Authority, admission, catalogue; then the worker is asked for, or the turn is denied. */
+void turn_admit(struct operation *op);
+/* The worker's link is ready. */
+void turn_run(struct operation *op);
+void turn_on_outcome(struct operation *op, const struct message *m);
+void turn_handle_emit(struct operation *op, uint32_t msgid, const struct msg_event_emit *m);
+void turn_handle_annotate(
+    struct operation *op, uint32_t msgid, const struct msg_turn_annotate *m);
+/* New calls are refused from now on (D-9, TU-51, TU-55). */
+void turn_drain(struct operation *op, bool outage);
+/* While draining: ends the turn once its calls have answered. */
+void turn_settle(struct operation *op);
+/* Writes what the turn became, from the ending of its operation. */
+void turn_conclude(struct operation *op);
+/* Appends the {status, output?, error?, metadata} map. */
+void turn_pack_result(const struct turn *t, const struct config_runtime *r, struct buf *b);
+
+/* ---- call.c --------------------------------------------------------------------------- */
+
+void call_handle_invoke(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *m);
+void call_on_result(struct child *provider, const struct message *m);
+/* The provider can take calls (again). */
+void call_pump(struct child *provider);
+/* The provider is gone: its calls are interrupted, what waited waits for the next one. */
+void call_on_provider_gone(struct child *provider, bool for_good);
+/* The operation ends: every open call is recorded as what it was (D-10). */
+void call_interrupt_all(struct operation *op);
+
+/* ---- command.c ------------------------------------------------------------------------ */
+
+/* Takes the descriptor and reads it into output events. */
+int pipe_read(struct pipe *p, struct child *c, int fd, enum stream stream);
+/* Takes the descriptor and writes c->input to it. */
+int pipe_write(struct pipe *p, struct child *c, int fd);
+void pipe_close(struct pipe *p);
+/* The client's queue has room again. */
+void pipe_resume(struct child *c);
+void command_input(struct child *c, struct slice data);
+void command_input_end(struct child *c);
+
+/* ---- record.c ------------------------------------------------------------------------- */
+
+struct digest *digest_create(const uint8_t key[32]);
+void digest_destroy(struct digest *d);
+/* Keyed digest of the canonical form of `value` (D-12).  Returns 0 or a negative errno. */
+int digest_value(struct digest *d, struct slice value, uint8_t ret[32]);
+
+/* Fills id, time, and what every record of `op` carries; `id` holds the minted id. */
+void record_init(struct msg_record *r, struct broker *b, struct operation *op,
+    const char *type, char id[40]);
+/* A text into an optional member. */
+#define RECORD_TEXT(r, member, text)                                                           \
+	((r)->has_##member = true, (r)->member = slice_of(text))
+
+/* {kind: ..., detail} of an ended operation. */
+void cause_pack(struct buf *b, const struct operation *op);
+/* The detail of a cause in a few characters, for the record; "" for none. */
+void cause_detail(const struct operation *op, char *buf, size_t cap);
+/* The usage map. */
+void usage_pack(struct buf *b, const struct exit_facts *exit);
+
+#endif /* BROKER_BROKER_H */

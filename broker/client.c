@@ -1,0 +1,274 @@
+#include "broker/broker.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+#include "common/log.h"
+#include "common/util.h"
+#include "common/walk.h"
+
+/*
+ * Local clients.  Who one is was read by the supervisor from the kernel (D-14); nothing in
+ * a message says so.  A client that goes away detaches, its operation goes on (D-4).
+ */
+
+static const int allowed_signals[] = {
+	SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH
+};
+
+static struct operation *
+client_operation(struct client *c, struct slice id)
+{
+	struct operation *op = operation_find(c->broker, id);
+
+	return op != NULL && op->client == c ? op : NULL;
+}
+
+static void
+handle_submit(struct client *c, const struct message *m)
+{
+	operation_submit(c, m->msgid, &m->u.operation_submit);
+}
+
+static const struct ended *
+ended_find(struct broker *b, struct slice id)
+{
+	for (unsigned i = 0; i < ENDED_KEPT; i++) {
+		const struct ended *e = &b->ended[i];
+
+		if (e->id[0] != '\0' && (id.n == 0 || slice_is(id, e->id)))
+			return e;
+	}
+	return NULL;
+}
+
+/* An operation that is over: what is lost is named, then comes its one ending (D-11). */
+static void
+client_replay(struct client *c, const struct ended *e, uint64_t after)
+{
+	struct msg_operation_event event = { .operation = slice_of(e->id) };
+	struct buf body = { 0 };
+
+	if (after < e->gap_to && e->gap_to != 0) {
+		uint64_t from = after + 1 > e->gap_from ? after + 1 : e->gap_from;
+
+		pack_map(&body, 2);
+		pack_str(&body, "from");
+		pack_uint(&body, from);
+		pack_str(&body, "to");
+		pack_uint(&body, e->gap_to);
+		event.sequence = e->sequence - 1;
+		event.type = event_type_gap;
+		event.has_body = true;
+		event.body = (struct slice){ body.p, body.n };
+		link_notify(c->link, MSG_operation_event, &event);
+		buf_finish(&body);
+	}
+	if (after >= e->sequence)
+		return;
+	event.sequence = e->sequence;
+	event.type = e->type;
+	event.has_body = true;
+	event.body = (struct slice){ e->body.p, e->body.n };
+	link_notify(c->link, MSG_operation_event, &event);
+}
+
+static void
+handle_attach(struct client *c, const struct message *m)
+{
+	const struct msg_operation_attach *a = &m->u.operation_attach;
+	struct slice id = a->has_operation ? a->operation : (struct slice){ 0 };
+	struct operation *op = operation_find(c->broker, id);
+	const struct ended *e;
+	struct msg_operation_attach_reply reply = { 0 };
+
+	if (op != NULL && !op->told) {
+		op->client = c;
+		reply.operation = slice_of(op->id);
+		link_reply(c->link, MSG_operation_attach_reply, m->msgid, &reply);
+		return;
+	}
+	e = ended_find(c->broker, id);
+	if (e == NULL) {
+		link_refuse(c->link, m->msgid, "not_found", "there is no such operation", false);
+		return;
+	}
+	reply.operation = slice_of(e->id);
+	link_reply(c->link, MSG_operation_attach_reply, m->msgid, &reply);
+	client_replay(c, e, a->has_after ? a->after : 0);
+}
+
+static void
+handle_stop(struct client *c, const struct message *m)
+{
+	const struct msg_operation_cancel *stop = &m->u.operation_cancel;
+	struct operation *op = client_operation(c, stop->operation);
+	struct msg_operation_cancel_reply reply = { 0 };
+
+	if (op == NULL) {
+		link_refuse(c->link, m->msgid, "not_found", "no such operation is open", false);
+		return;
+	}
+	/* Acknowledged first, then the operation ends (D-6). */
+	link_reply(c->link, MSG_operation_cancel_reply, m->msgid, &reply);
+	operation_end(op, ENDING_canceled);
+	if (stop->has_kill && stop->kill)
+		session_close(op->session, 0);
+}
+
+static void
+handle_signal(struct client *c, const struct message *m)
+{
+	const struct msg_operation_signal *s = &m->u.operation_signal;
+	struct operation *op = client_operation(c, s->operation);
+	struct msg_operation_signal_reply reply = { 0 };
+	struct control signal = { .verb = CONTROL_SIGNAL, .kind = CHILD_COMMAND };
+	bool allowed = false;
+
+	for (size_t i = 0; i < countof(allowed_signals); i++)
+		allowed = allowed || s->signo == (uint64_t)allowed_signals[i];
+	if (op == NULL || op->kind != operation_kind_command) {
+		link_refuse(c->link, m->msgid, "not_found", "no such command is open", false);
+	} else if (!allowed) {
+		link_refuse(c->link, m->msgid, "invalid_argument",
+		    "this signal cannot be sent; stop the operation instead", false);
+	} else {
+		if (op->session->worker.state == CHILD_RUNNING) {
+			signal.session = op->session->id;
+			signal.index = op->session->worker.index;
+			signal.error = (int32_t)s->signo;
+			control_tell(c->broker, &signal);
+		}
+		link_reply(c->link, MSG_operation_signal_reply, m->msgid, &reply);
+	}
+}
+
+static void
+handle_input(struct client *c, const struct message *m)
+{
+	const struct msg_input_write *w = &m->u.input_write;
+	struct operation *op = client_operation(c, w->operation);
+	struct child *worker;
+
+	if (op == NULL || !op->wants_input)
+		return; /* over, or never asked for: the bytes go nowhere */
+	worker = &op->session->worker;
+	if (worker->input.n - worker->input_done + w->data.n > INPUT_WINDOW)
+		link_fault(c->link, "input over its credit");
+	else
+		command_input(worker, w->data);
+}
+
+static void
+handle_input_close(struct client *c, const struct message *m)
+{
+	struct operation *op = client_operation(c, m->u.input_close.operation);
+
+	if (op != NULL && op->wants_input)
+		command_input_end(&op->session->worker);
+}
+
+static void
+handle_output_close(struct client *c, const struct message *m)
+{
+	const struct msg_output_close *o = &m->u.output_close;
+	struct operation *op = client_operation(c, o->operation);
+	struct child *worker;
+
+	if (op == NULL)
+		return;
+	worker = &op->session->worker;
+	pipe_close(o->stream == stream_stdout ? &worker->out : &worker->err);
+	session_on_stream_end(worker);
+}
+
+static const struct {
+	enum msg_type type;
+	void (*handle)(struct client *, const struct message *);
+} handlers[] = {
+	{ MSG_operation_submit, handle_submit },
+	{ MSG_operation_attach, handle_attach },
+	{ MSG_operation_cancel, handle_stop },
+	{ MSG_operation_signal, handle_signal },
+	{ MSG_input_write, handle_input },
+	{ MSG_input_close, handle_input_close },
+	{ MSG_output_close, handle_output_close },
+};
+
+static void
+client_on_message(struct link *l, const struct message *m, void *arg)
+{
+	struct client *c = arg;
+
+	(void)l;
+	broker_tick(c->broker);
+	for (size_t i = 0; i < countof(handlers); i++)
+		if (handlers[i].type == m->type) {
+			handlers[i].handle(c, m);
+			return;
+		}
+}
+
+static void
+client_on_end(
+    struct link *l, enum link_end end, const struct fault *fault, int error, void *arg)
+{
+	struct client *c = arg;
+	struct session *s;
+
+	(void)l;
+	(void)error;
+	if (end == LINK_END_FAULT)
+		log_warn("client of uid %u broke the protocol: %s", c->uid, fault->rule);
+	else if (end == LINK_END_SLOW)
+		log_warn("client of uid %u does not read and is cut off", c->uid);
+	TAILQ_FOREACH (s, &c->broker->sessions, link) {
+		if (s->operation->client != c)
+			continue;
+		s->operation->client = NULL;
+		/* Nobody will send the rest of the input; nobody holds output back. */
+		if (s->operation->wants_input)
+			command_input_end(&s->worker);
+		pipe_resume(&s->worker);
+	}
+	TAILQ_REMOVE(&c->broker->clients, c, entry);
+	free(c);
+}
+
+static void
+client_on_drained(struct link *l, void *arg)
+{
+	struct client *c = arg;
+	struct session *s;
+
+	(void)l;
+	TAILQ_FOREACH (s, &c->broker->sessions, link)
+		if (s->operation->client == c)
+			pipe_resume(&s->worker);
+}
+
+static const struct link_handler client_handler = {
+	.on_message = client_on_message,
+	.on_end = client_on_end,
+	.on_drained = client_on_drained,
+};
+
+void
+client_create(struct broker *b, int fd, uint32_t uid, uint32_t gid, uint32_t pid)
+{
+	struct client *c = calloc(1, sizeof *c);
+
+	if (c == NULL) {
+		log_error("cannot take a client: out of memory");
+		util_close(&fd);
+		return;
+	}
+	*c = (struct client){ .broker = b, .uid = uid, .gid = gid, .pid = pid };
+	c->link = link_open(b->base, fd, ROLE_BROKER, ROLE_CLIENT, &client_handler, c);
+	if (c->link == NULL) {
+		log_error("cannot take a client: out of memory");
+		free(c);
+		return;
+	}
+	TAILQ_INSERT_TAIL(&b->clients, c, entry);
+}

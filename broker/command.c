@@ -1,0 +1,186 @@
+#include "broker/broker.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <event2/event.h>
+
+#include "common/log.h"
+#include "common/util.h"
+
+#define PROVIDER_LOG_MAX (64u << 10) /* bytes of a provider's standard error that are logged */
+
+/*
+ * Standard streams.  Opaque bytes, in both directions; the descriptors are pipes of the
+ * supervisor's making and already do not block (the broker has no fcntl).
+ */
+
+/* What a provider says on standard error is for the operator, a bounded amount of it. */
+static void
+provider_log(struct child *c, const uint8_t *p, size_t n)
+{
+	const char *id = c->session->broker->config->providers[c->index].id;
+
+	if (c->logged_bytes < PROVIDER_LOG_MAX)
+		log_info("provider %s: %.*s", id, (int)(n < 512 ? n : 512), (const char *)p);
+	c->logged_bytes += n;
+}
+
+static void
+pipe_on_readable(evutil_socket_t fd, short events, void *arg)
+{
+	static uint8_t chunk[OUTPUT_CHUNK_MAX]; /* one thread, and never held over a return */
+	struct pipe *p = arg;
+	struct child *c = p->child;
+	struct operation *op = c->session->operation;
+	ssize_t n;
+
+	(void)events;
+	broker_tick(op->broker);
+	if (!op->ended && !operation_may_output(op)) {
+		event_del(p->event);
+		if (op->client != NULL)
+			link_watch(op->client->link, OUTPUT_QUEUE_MAX / 2);
+		return;
+	}
+	n = read(fd, chunk, sizeof chunk);
+	if (n > 0) {
+		if (c->kind == CHILD_PROVIDER)
+			provider_log(c, chunk, (size_t)n);
+		else
+			operation_output(op, p->stream, chunk, (size_t)n);
+		return;
+	}
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	pipe_close(p);
+	session_on_stream_end(c);
+}
+
+int
+pipe_read(struct pipe *p, struct child *c, int fd, enum stream stream)
+{
+	p->fd = fd;
+	p->child = c;
+	p->stream = stream;
+	p->event = event_new(c->session->broker->base, fd, EV_READ | EV_PERSIST,
+	    pipe_on_readable, p);
+	if (p->event == NULL || event_add(p->event, NULL) < 0) {
+		pipe_close(p);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+void
+pipe_close(struct pipe *p)
+{
+	if (p->event != NULL)
+		event_free(p->event);
+	p->event = NULL;
+	if (p->fd >= 0)
+		close(p->fd);
+	p->fd = -1;
+}
+
+void
+pipe_resume(struct child *c)
+{
+	if (c->out.event != NULL)
+		event_add(c->out.event, NULL);
+	if (c->err.event != NULL)
+		event_add(c->err.event, NULL);
+}
+
+/* ---- input ---------------------------------------------------------------------------- */
+
+static void
+input_credit(struct operation *op, size_t bytes)
+{
+	struct msg_input_credit credit = { .operation = slice_of(op->id), .bytes = bytes };
+
+	if (op->client != NULL && !op->ended)
+		link_notify(op->client->link, MSG_input_credit, &credit);
+}
+
+static void
+input_forget(struct child *c)
+{
+	buf_finish(&c->input);
+	c->input_done = 0;
+}
+
+static void
+input_on_writable(evutil_socket_t fd, short events, void *arg)
+{
+	struct child *c = arg;
+	struct operation *op = c->session->operation;
+	ssize_t n;
+
+	(void)events;
+	broker_tick(op->broker);
+	if (c->input.n > c->input_done) {
+		n = write(fd, c->input.p + c->input_done, c->input.n - c->input_done);
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return;
+		if (n < 0) { /* nobody reads any more */
+			pipe_close(&c->in);
+			input_forget(c);
+			input_credit(op, 0);
+			return;
+		}
+		c->input_done += (size_t)n;
+		input_credit(op, (size_t)n);
+	}
+	if (c->input.n > c->input_done)
+		return;
+	c->input.n = c->input_done = 0;
+	event_del(c->in.event);
+	if (!op->wants_input) { /* its end was announced, and all is written */
+		pipe_close(&c->in);
+		input_forget(c);
+	}
+}
+
+int
+pipe_write(struct pipe *p, struct child *c, int fd)
+{
+	p->fd = fd;
+	p->child = c;
+	p->event =
+	    event_new(c->session->broker->base, fd, EV_WRITE | EV_PERSIST, input_on_writable, c);
+	if (p->event == NULL) {
+		pipe_close(p);
+		return -ENOMEM;
+	}
+	if (c->input.n > 0 || !c->session->operation->wants_input)
+		event_add(p->event, NULL);
+	return 0;
+}
+
+void
+command_input(struct child *c, struct slice data)
+{
+	if (c->linked && c->in.fd < 0)
+		return; /* the command closed it */
+	if (c->input_done > 0 && c->input_done >= c->input.n / 2) {
+		memmove(c->input.p, c->input.p + c->input_done, c->input.n - c->input_done);
+		c->input.n -= c->input_done;
+		c->input_done = 0;
+	}
+	buf_add(&c->input, data.p, data.n);
+	if (c->input.failed)
+		operation_end(c->session->operation, ENDING_host_lost);
+	else if (c->in.event != NULL)
+		event_add(c->in.event, NULL);
+}
+
+void
+command_input_end(struct child *c)
+{
+	c->session->operation->wants_input = false;
+	if (c->in.event != NULL)
+		event_add(c->in.event, NULL);
+}

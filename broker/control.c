@@ -1,0 +1,253 @@
+#include "broker/broker.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <event2/event.h>
+
+#include "common/log.h"
+#include "common/util.h"
+
+/* What waits while the supervisor is busy; more than this means that it is gone. */
+#define CONTROL_QUEUE_MAX 4096
+
+struct queued {
+	struct control control;
+	STAILQ_ENTRY(queued) link; /* control_link.queue */
+};
+
+struct control_link {
+	struct broker *broker;
+	int fd;
+	struct event *readable, *writable;
+	STAILQ_HEAD(, queued) queue;
+	unsigned nqueued;
+};
+
+static void
+handle_segment(struct broker *b, const struct control *c, int fds[CONTROL_FDS_MAX], unsigned n)
+{
+	if (n == 1)
+		state_segment(b, steal_fd(&fds[0]), c->index, c->count);
+}
+
+static void
+handle_ledger(struct broker *b, const struct control *c, int fds[CONTROL_FDS_MAX], unsigned n)
+{
+	(void)c;
+	if (n == 1)
+		state_ledger(b, steal_fd(&fds[0]));
+}
+
+static void
+handle_client(struct broker *b, const struct control *c, int fds[CONTROL_FDS_MAX], unsigned n)
+{
+	if (n == 1)
+		client_create(b, steal_fd(&fds[0]), c->uid, c->gid, c->pid);
+}
+
+static void
+handle_started(struct broker *b, const struct control *c, int fds[CONTROL_FDS_MAX], unsigned n)
+{
+	(void)fds;
+	(void)n;
+	session_on_started(b, c);
+}
+
+static void
+handle_refused(struct broker *b, const struct control *c, int fds[CONTROL_FDS_MAX], unsigned n)
+{
+	(void)fds;
+	(void)n;
+	session_on_refused(b, c);
+}
+
+static void
+handle_exit(struct broker *b, const struct control *c, int fds[CONTROL_FDS_MAX], unsigned n)
+{
+	(void)fds;
+	(void)n;
+	session_on_exit(b, c);
+}
+
+static void
+handle_ping(struct broker *b, const struct control *c, int fds[CONTROL_FDS_MAX], unsigned n)
+{
+	struct control pong = { .verb = CONTROL_PONG, .count = c->count };
+
+	(void)fds;
+	(void)n;
+	control_tell(b, &pong);
+}
+
+static void
+handle_no_segment(
+    struct broker *b, const struct control *c, int fds[CONTROL_FDS_MAX], unsigned n)
+{
+	(void)fds;
+	(void)n;
+	state_no_segment(b, c->error);
+}
+
+/* Ends every open operation; sessions that are in their grace keep it. */
+static void
+broker_shutdown(struct broker *b)
+{
+	struct session *s;
+
+	if (b->shutting_down)
+		return;
+	b->shutting_down = true;
+	TAILQ_FOREACH (s, &b->sessions, link) {
+		if (!s->operation->ended)
+			operation_end(s->operation, ENDING_shutdown);
+		else if (s->operation->ending == ENDING_completed)
+			session_close(s, 0);
+	}
+	if (TAILQ_EMPTY(&b->sessions))
+		b->on_settled(b);
+}
+
+static void
+handle_shutdown(struct broker *b, const struct control *c, int fds[CONTROL_FDS_MAX], unsigned n)
+{
+	(void)c;
+	(void)fds;
+	(void)n;
+	broker_shutdown(b);
+}
+
+static const struct {
+	enum control_verb verb;
+	void (*handle)(struct broker *, const struct control *, int[CONTROL_FDS_MAX], unsigned);
+} handlers[] = {
+	{ CONTROL_SEGMENT, handle_segment },
+	{ CONTROL_LEDGER, handle_ledger },
+	{ CONTROL_CLIENT, handle_client },
+	{ CONTROL_LINK, session_on_link },
+	{ CONTROL_STARTED, handle_started },
+	{ CONTROL_REFUSED, handle_refused },
+	{ CONTROL_EXIT, handle_exit },
+	{ CONTROL_PING, handle_ping },
+	{ CONTROL_SHUTDOWN, handle_shutdown },
+	{ CONTROL_NO_SEGMENT, handle_no_segment },
+};
+
+static void
+control_dispatch(struct broker *b, const struct control *c, int fds[CONTROL_FDS_MAX], unsigned n)
+{
+	size_t i;
+
+	for (i = 0; i < countof(handlers); i++)
+		if (handlers[i].verb == c->verb)
+			break;
+	if (i < countof(handlers))
+		handlers[i].handle(b, c, fds, n);
+	else
+		log_warn("control: verb %u from the supervisor is not known here", c->verb);
+	for (i = 0; i < CONTROL_FDS_MAX; i++)
+		util_close(&fds[i]);
+}
+
+static void
+control_on_readable(evutil_socket_t fd, short events, void *arg)
+{
+	struct broker *b = arg;
+	struct control c;
+	int fds[CONTROL_FDS_MAX];
+	unsigned n;
+	int r;
+
+	(void)events;
+	broker_tick(b);
+	for (int i = 0; i < 64; i++) {
+		r = control_recv(fd, &c, fds, &n);
+		if (r == -EAGAIN)
+			return;
+		if (r <= 0) {
+			/* The supervisor is gone, and with it every child: settle, then end. */
+			if (r < 0)
+				log_error("cannot read the control link: %s", strerror(-r));
+			event_del(b->control->readable);
+			broker_shutdown(b);
+			return;
+		}
+		control_dispatch(b, &c, fds, n);
+	}
+}
+
+static void
+control_on_writable(evutil_socket_t fd, short events, void *arg)
+{
+	struct broker *b = arg;
+	struct control_link *l = b->control;
+	struct queued *q;
+
+	(void)events;
+	while ((q = STAILQ_FIRST(&l->queue)) != NULL) {
+		if (control_send(fd, &q->control, NULL, 0) == -EAGAIN)
+			return;
+		STAILQ_REMOVE_HEAD(&l->queue, link);
+		l->nqueued--;
+		free(q);
+	}
+	event_del(l->writable);
+}
+
+int
+control_open(struct broker *b, int fd)
+{
+	struct control_link *l = calloc(1, sizeof *l);
+
+	if (l == NULL)
+		return -ENOMEM;
+	l->broker = b;
+	l->fd = fd;
+	STAILQ_INIT(&l->queue);
+	l->readable = event_new(b->base, fd, EV_READ | EV_PERSIST, control_on_readable, b);
+	l->writable = event_new(b->base, fd, EV_WRITE | EV_PERSIST, control_on_writable, b);
+	b->control = l;
+	if (l->readable == NULL || l->writable == NULL || event_add(l->readable, NULL) < 0)
+		return -ENOMEM;
+	return 0;
+}
+
+void
+control_close(struct broker *b)
+{
+	struct control_link *l = b->control;
+	struct queued *q;
+
+	if (l == NULL)
+		return;
+	while ((q = STAILQ_FIRST(&l->queue)) != NULL) {
+		STAILQ_REMOVE_HEAD(&l->queue, link);
+		free(q);
+	}
+	if (l->readable != NULL)
+		event_free(l->readable);
+	if (l->writable != NULL)
+		event_free(l->writable);
+	util_close(&l->fd);
+	free(l);
+	b->control = NULL;
+}
+
+void
+control_tell(struct broker *b, const struct control *c)
+{
+	struct control_link *l = b->control;
+	struct queued *q;
+
+	if (STAILQ_EMPTY(&l->queue) && control_send(l->fd, c, NULL, 0) != -EAGAIN)
+		return;
+	if (l->nqueued == CONTROL_QUEUE_MAX || (q = malloc(sizeof *q)) == NULL) {
+		log_error("the supervisor does not read: verb %u is lost", c->verb);
+		return;
+	}
+	q->control = *c;
+	STAILQ_INSERT_TAIL(&l->queue, q, link);
+	l->nqueued++;
+	event_add(l->writable, NULL);
+}

@@ -1,0 +1,124 @@
+/*
+ * caisson-broker: decides, numbers, routes, times out, and appends to the journal.
+ *
+ * It holds: descriptor 3, the control link to the supervisor, over which every other link
+ * and every segment of the journal comes; descriptor 4, its configuration; its links to
+ * workers, providers and clients; the end of the journal.
+ * It may never: open a file, a socket or a program; its own filter (syscalls.def) has none
+ * of these, and nothing that changes what is written.
+ * It ends: when it has settled after CONTROL_SHUTDOWN, and at end-of-file on the control
+ * link, after settling what is open.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <event2/event.h>
+
+#include "broker/broker.h"
+#include "broker/confine.h"
+#include "common/child.h"
+#include "common/clock.h"
+#include "common/log.h"
+
+/* How long the last words to the supervisor and to clients may take. */
+#define GOODBYE_MS 500
+
+static void
+main_on_journal(struct broker *b)
+{
+	int r = confine_self(CONFINE_READY);
+
+	(void)b;
+	if (r < 0)
+		fatal("cannot load the second filter: %s; a broker does not run without it",
+		    strerror(-r));
+}
+
+static void
+main_on_settled(struct broker *b)
+{
+	struct control settled = { .verb = CONTROL_SETTLED };
+	struct timeval soon = { 0, 0 };
+	struct client *c;
+
+	if (b->settled)
+		return;
+	b->settled = true;
+	control_tell(b, &settled);
+	TAILQ_FOREACH (c, &b->clients, entry)
+		link_close_drained(c->link, GOODBYE_MS);
+	if (!TAILQ_EMPTY(&b->clients))
+		soon.tv_usec = GOODBYE_MS * 1000;
+	event_base_loopexit(b->base, &soon);
+}
+
+void
+broker_tick(struct broker *b)
+{
+	b->now_ms = clock_ms();
+}
+
+static void
+broker_init(struct broker *b)
+{
+	const char *row = "";
+	struct fault fault = { 0 };
+	int r;
+
+	r = config_read(BROKER_FD_CONFIG, &b->config, &fault, &row);
+	if (r == -EINVAL)
+		fatal("configuration: %s: %s: %s", row,
+		    fault.field != NULL ? fault.field : "frame",
+		    fault.rule != NULL ? fault.rule : "unknown");
+	if (r < 0)
+		fatal("cannot read the configuration: %s", strerror(-r));
+	close(BROKER_FD_CONFIG);
+	b->journal_io = &journal_io_system;
+	b->digest = digest_create(b->config->key);
+	b->base = event_base_new();
+	if (b->base == NULL || b->digest == NULL)
+		fatal("cannot start: out of memory");
+	b->on_journal = main_on_journal;
+	b->on_settled = main_on_settled;
+	TAILQ_INIT(&b->sessions);
+	TAILQ_INIT(&b->clients);
+	b->next_session = 1;
+	broker_tick(b);
+	r = control_open(b, BROKER_FD_CONTROL);
+	if (r < 0)
+		fatal("cannot use the control link: %s", strerror(-r));
+}
+
+static void
+broker_finish(struct broker *b)
+{
+	journal_destroy(b->journal);
+	control_close(b);
+	for (unsigned i = 0; i < ENDED_KEPT; i++)
+		buf_finish(&b->ended[i].body);
+	buf_finish(&b->scratch);
+	digest_destroy(b->digest);
+	config_destroy(b->config);
+	event_base_free(b->base);
+}
+
+int
+main(void)
+{
+	static struct broker broker;
+	int r;
+
+	log_init("caisson-broker", LOG_WARN_);
+	signal(SIGPIPE, SIG_IGN);
+	broker_init(&broker);
+	r = confine_self(CONFINE_START);
+	if (r < 0)
+		fatal("cannot load the filter: %s; a broker does not run without it",
+		    strerror(-r));
+	event_base_dispatch(broker.base);
+	broker_finish(&broker);
+	return 0;
+}

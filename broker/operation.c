@@ -1,0 +1,477 @@
+#include "broker/broker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/walk.h"
+
+static void operation_tell(struct operation *op, bool recorded);
+
+/* ---- events --------------------------------------------------------------------------- */
+
+static void
+block_on_record(void *arg, bool ok)
+{
+	struct operation *op = arg;
+
+	op->records--;
+	op->block_asked = false;
+	if (ok)
+		op->block_end += EVENT_BLOCK;
+	if (ok && operation_may_output(op))
+		pipe_resume(&op->session->worker);
+}
+
+/* Numbers are used only inside a block that is on record, so that a broker that takes
+ * over never uses one again (D-11). */
+static void
+block_ask(struct operation *op)
+{
+	struct msg_record r;
+	char id[40];
+
+	if (op->block_asked || op->ended || op->block_end - op->sequence > EVENT_BLOCK / 2)
+		return;
+	record_init(&r, op->broker, op, "block.opened", id);
+	r.has_sequence = true;
+	r.sequence = op->block_end + EVENT_BLOCK;
+	if (journal_append(op->broker->journal, &r, JOURNAL_ENDING, block_on_record, op) == 0) {
+		op->block_asked = true;
+		op->records++;
+	}
+}
+
+bool
+operation_may_output(const struct operation *op)
+{
+	/* The last few numbers of a block are the ending's. */
+	if (op->sequence + 16 >= op->block_end)
+		return false;
+	return op->client == NULL || link_queued(op->client->link) < OUTPUT_QUEUE_MAX;
+}
+
+static void
+event_send(struct operation *op, struct msg_operation_event *e)
+{
+	e->operation = slice_of(op->id);
+	e->sequence = ++op->sequence;
+	block_ask(op);
+	if (op->client != NULL)
+		link_notify(op->client->link, MSG_operation_event, e);
+}
+
+void
+operation_event(struct operation *op, enum event_type type, const struct buf *body)
+{
+	struct msg_operation_event e = { .type = type };
+
+	if (op->ended || !op->accepted)
+		return;
+	e.has_body = true;
+	e.body = (struct slice){ body->p, body->n };
+	event_send(op, &e);
+}
+
+void
+operation_output(struct operation *op, enum stream stream, const uint8_t *p, size_t n)
+{
+	struct msg_operation_event e = { .type = event_type_output };
+
+	if (op->ended || !op->accepted)
+		return;
+	op->output_bytes += n;
+	e.has_stream = true;
+	e.stream = stream;
+	e.has_data = true;
+	e.data = (struct slice){ p, n };
+	event_send(op, &e);
+	if (op->client != NULL && !operation_may_output(op))
+		link_watch(op->client->link, OUTPUT_QUEUE_MAX / 2);
+}
+
+/* ---- admission ------------------------------------------------------------------------ */
+
+struct operation *
+operation_find(struct broker *b, struct slice id)
+{
+	struct session *s;
+
+	TAILQ_FOREACH (s, &b->sessions, link)
+		if (id.n == 0 || slice_is(id, s->operation->id))
+			return s->operation;
+	return NULL;
+}
+
+static int
+runtime_find(const struct config *config, const struct msg_operation_submit *m)
+{
+	int found = -1;
+
+	for (size_t i = 0; i < config->nruntimes; i++) {
+		if (config->runtimes[i].kind != m->kind)
+			continue;
+		if (m->has_runtime && slice_is(m->runtime, config->runtimes[i].id))
+			return (int)i;
+		if (!m->has_runtime && found >= 0)
+			return -1; /* more than one: the client must say which */
+		if (!m->has_runtime)
+			found = (int)i;
+	}
+	return found;
+}
+
+static void
+submit_on_record(void *arg, bool ok)
+{
+	struct operation *op = arg;
+	struct msg_operation_submit_reply reply = { .operation = slice_of(op->id) };
+	struct buf body = { 0 };
+
+	op->records--;
+	if (!ok && !op->ended) {
+		/* Not on record: it was never admitted, and nothing of it has begun. */
+		if (op->client != NULL)
+			link_refuse(op->client->link, op->submit_msgid, "audit_unavailable",
+			    "the journal cannot be written, so nothing may start; see the log",
+			    true);
+		op->client = NULL;
+		operation_end(op, ENDING_audit_unavailable);
+		return;
+	}
+	op->accepted = true;
+	if (op->client != NULL)
+		link_reply(op->client->link, MSG_operation_submit_reply, op->submit_msgid, &reply);
+	pack_map(&body, 1);
+	pack_str(&body, "operationID");
+	pack_str(&body, op->id);
+	if (!op->ended) {
+		operation_event(op, event_type_accepted, &body);
+		if (op->kind == operation_kind_turn)
+			turn_admit(op);
+		else
+			session_start(op->session);
+	}
+	buf_finish(&body);
+}
+
+/* The smaller of what is asked for and what is allowed; 0 allows anything. */
+static uint32_t
+shrink(uint64_t limit, bool has, uint64_t asked)
+{
+	if (!has || asked == 0)
+		return (uint32_t)limit;
+	return (uint32_t)(limit == 0 || asked < limit ? asked : limit);
+}
+
+static struct operation *
+operation_create(struct client *c, uint32_t msgid, const struct msg_operation_submit *m,
+    uint32_t runtime)
+{
+	struct broker *b = c->broker;
+	struct operation *op = calloc(1, sizeof *op);
+	uint32_t timeout_ms =
+	    shrink(b->config->timeout_ms, m->has_timeoutMs, m->timeoutMs);
+
+	if (op == NULL)
+		return NULL;
+	op->broker = b;
+	op->client = c;
+	op->kind = m->kind;
+	op->runtime = runtime;
+	op->submit_msgid = msgid;
+	op->has_input = op->wants_input = m->has_input && m->input;
+	op->block_end = EVENT_BLOCK;
+	op->deadline_at_ms = timeout_ms == 0 ? 0 : b->now_ms + timeout_ms;
+	TAILQ_INIT(&op->calls);
+	broker_mint(op->id, "op");
+	broker_mint(op->trace, "t");
+	if (m->kind == operation_kind_turn && turn_create(op, m) < 0) {
+		operation_destroy(op);
+		return NULL;
+	}
+	op->session = session_create(b, op);
+	if (op->session == NULL) {
+		operation_destroy(op);
+		return NULL;
+	}
+	return op;
+}
+
+void
+operation_destroy(struct operation *op)
+{
+	if (op == NULL)
+		return;
+	turn_destroy(op->turn);
+	free(op);
+}
+
+static size_t
+sessions_count(const struct broker *b)
+{
+	const struct session *s;
+	size_t n = 0;
+
+	TAILQ_FOREACH (s, &b->sessions, link)
+		n++;
+	return n;
+}
+
+/* Why `m` cannot be admitted: a code, and what to do about it in `ret_message`. */
+static const char *
+submit_refusal(struct broker *b, const struct msg_operation_submit *m, int runtime,
+    const char **ret_message)
+{
+	*ret_message = "Caisson is ending or not ready; try again";
+	if (!b->ready || b->shutting_down)
+		return "unavailable";
+	*ret_message = "the journal cannot be written, so nothing may start; see the log";
+	if (!journal_available(b->journal))
+		return "audit_unavailable";
+	*ret_message = m->has_runtime
+	    ? "no runtime of this kind has that id; ids are those of the configuration"
+	    : "several runtimes are configured, or none of this kind: name one";
+	if (runtime < 0)
+		return "not_found";
+	*ret_message = "too many sessions are open; wait for one to end";
+	if (sessions_count(b) >= SESSIONS_MAX)
+		return "resource_exhausted";
+	return NULL;
+}
+
+void
+operation_submit(struct client *c, uint32_t msgid, const struct msg_operation_submit *m)
+{
+	struct broker *b = c->broker;
+	int runtime = runtime_find(b->config, m);
+	const char *message, *code = submit_refusal(b, m, runtime, &message);
+	struct operation *op;
+	struct msg_record r;
+	uint8_t digest[32];
+	char id[40];
+
+	if (code != NULL) {
+		link_refuse(c->link, msgid, code, message, code[0] != 'n');
+		return;
+	}
+	op = operation_create(c, msgid, m, (uint32_t)runtime);
+	if (op == NULL) {
+		link_refuse(c->link, msgid, "resource_exhausted", "out of memory", true);
+		return;
+	}
+	record_init(&r, b, op, "operation.accepted", id);
+	RECORD_TEXT(&r, detail, m->kind == operation_kind_turn ? "turn" : "command");
+	r.has_sequence = true;
+	r.sequence = op->block_end;
+	if (m->has_message && digest_value(b->digest, m->message, digest) == 0) {
+		r.has_digest = true;
+		r.digest = (struct slice){ digest, sizeof digest };
+	}
+	op->records++;
+	if (journal_append(b->journal, &r, JOURNAL_EFFECT, submit_on_record, op) < 0)
+		submit_on_record(op, false);
+	else
+		session_arm(op->session);
+}
+
+/* ---- the one ending ------------------------------------------------------------------- */
+
+static void
+message_pack(struct buf *b, const struct operation *op, bool recorded)
+{
+	const struct ending_desc *e =
+	    ending_desc(recorded ? op->ending : ENDING_audit_unavailable);
+	char detail[256], text[512];
+
+	cause_detail(op, detail, sizeof detail);
+	if (!recorded)
+		snprintf(text, sizeof text, "%s; what it became is here, and nowhere on record",
+		    e->doc);
+	else
+		snprintf(text, sizeof text, "%s%s%s", e->doc, detail[0] != '\0' ? ": " : "",
+		    detail);
+	pack_str(b, text);
+}
+
+static void
+command_pack(struct buf *b, const struct operation *op)
+{
+	const struct exit_facts *x = &op->exit;
+	bool known = x->kind == EXIT_EXITED || x->kind == EXIT_SIGNALED;
+
+	pack_map(b, 3u + known);
+	if (known) {
+		pack_str(b, x->kind == EXIT_EXITED ? "exitCode" : "signal");
+		pack_int(b, x->status);
+	}
+	pack_str(b, "cause");
+	cause_pack(b, op);
+	pack_str(b, "timedOut");
+	pack_bool(b, op->ending == ENDING_deadline);
+	pack_str(b, "usage");
+	usage_pack(b, x);
+}
+
+static void
+result_pack(struct buf *b, const struct operation *op)
+{
+	if (op->turn != NULL) {
+		pack_str(b, "turn");
+		turn_pack_result(op->turn, &op->broker->config->runtimes[op->runtime], b);
+	} else {
+		pack_str(b, "command");
+		command_pack(b, op);
+	}
+}
+
+static void
+terminal_pack(struct buf *b, const struct operation *op, bool completed, bool recorded)
+{
+	const struct ending_desc *e =
+	    ending_desc(recorded ? op->ending : ENDING_audit_unavailable);
+
+	if (completed) {
+		pack_map(b, 1);
+		result_pack(b, op);
+		return;
+	}
+	pack_map(b, recorded ? 4 : 5);
+	pack_str(b, "code");
+	pack_str(b, e->operation_code);
+	pack_str(b, "message");
+	message_pack(b, op, recorded);
+	pack_str(b, "cause");
+	if (recorded) {
+		cause_pack(b, op);
+	} else {
+		pack_map(b, 1);
+		pack_str(b, "kind");
+		pack_str(b, e->cause);
+		pack_str(b, "recorded");
+		pack_bool(b, false);
+	}
+	result_pack(b, op);
+}
+
+/* Keeps the terminal event for a client that attaches late, in place of the oldest. */
+static struct ended *
+ended_next(struct broker *b)
+{
+	struct ended *e = &b->ended[b->nended++ % ENDED_KEPT];
+
+	buf_finish(&e->body);
+	memset(e, 0, sizeof *e);
+	return e;
+}
+
+static void
+operation_tell(struct operation *op, bool recorded)
+{
+	struct broker *b = op->broker;
+	bool completed = recorded && ending_desc(op->ending)->operation_code[0] == '\0';
+	struct msg_operation_event e = { .has_body = true };
+	struct ended *kept;
+
+	if (op->told)
+		return;
+	op->told = true;
+	if (!op->accepted)
+		return; /* the refusal was the answer */
+	kept = ended_next(b);
+	terminal_pack(&kept->body, op, completed, recorded);
+	memcpy(kept->id, op->id, sizeof kept->id);
+	kept->type = completed ? event_type_completed : event_type_failed;
+	e.type = kept->type;
+	e.body = (struct slice){ kept->body.p, kept->body.n };
+	event_send(op, &e);
+	kept->sequence = op->sequence;
+}
+
+static void
+ended_on_record(void *arg, bool ok)
+{
+	struct operation *op = arg;
+
+	op->records--;
+	if (!ok)
+		log_error("the ending of %s is not on record", op->id);
+	operation_tell(op, ok);
+	session_arm(op->session); /* it may be the last thing the session waited for */
+}
+
+static void
+turn_record(struct operation *op)
+{
+	struct msg_record r;
+	char id[40];
+
+	record_init(&r, op->broker, op, "turn.ended", id);
+	RECORD_TEXT(&r, status, op->turn->status);
+	if (op->turn->code[0] != '\0')
+		RECORD_TEXT(&r, reason, op->turn->code);
+	RECORD_TEXT(&r, cause, ending_desc(op->ending)->cause);
+	r.has_source = true;
+	r.source = record_source_envelope;
+	r.has_bytes = true;
+	r.bytes = op->turn->output.n;
+	journal_append(op->broker->journal, &r, JOURNAL_ENDING, NULL, NULL);
+}
+
+static int
+ended_record(struct operation *op)
+{
+	const struct ending_desc *e = ending_desc(op->ending);
+	struct msg_record r;
+	char id[40], detail[256];
+
+	record_init(&r, op->broker, op, "operation.ended", id);
+	RECORD_TEXT(&r, cause, e->cause);
+	cause_detail(op, detail, sizeof detail);
+	if (detail[0] != '\0')
+		RECORD_TEXT(&r, detail, detail);
+	RECORD_TEXT(&r, status, op->turn != NULL ? op->turn->status : e->cause);
+	r.has_outcome = true;
+	r.outcome = e->operation_code[0] == '\0' ? record_outcome_succeeded
+	    : op->ending == ENDING_canceled	 ? record_outcome_canceled
+						 : record_outcome_failed;
+	if (op->turn != NULL && strcmp(op->turn->status, "denied") == 0)
+		r.outcome = record_outcome_denied;
+	r.has_sequence = true;
+	r.sequence = op->sequence + 1;
+	r.has_bytes = true;
+	r.bytes = op->output_bytes;
+	r.has_cpuUs = r.has_peakBytes = op->exit.kind != EXIT_NONE;
+	r.cpuUs = op->exit.cpu_us;
+	r.peakBytes = op->exit.peak_bytes;
+	return journal_append(op->broker->journal, &r, JOURNAL_ENDING, ended_on_record, op);
+}
+
+/* Endings that leave the worker its kill grace (D-9); after any other it is killed now. */
+static bool
+ending_has_grace(enum ending e)
+{
+	return e == ENDING_completed || e == ENDING_failed || e == ENDING_canceled ||
+	    e == ENDING_deadline || e == ENDING_drained || e == ENDING_audit_unavailable ||
+	    e == ENDING_shutdown || e == ENDING_released;
+}
+
+void
+operation_end(struct operation *op, enum ending ending)
+{
+	if (op->ended)
+		return;
+	op->ended = true;
+	op->ending = ending;
+	call_interrupt_all(op);
+	if (op->turn != NULL) {
+		turn_conclude(op);
+		turn_record(op);
+	}
+	op->records++;
+	if (ended_record(op) < 0)
+		ended_on_record(op, false);
+	session_close(op->session,
+	    ending_has_grace(ending) ? op->broker->config->kill_grace_ms : 0);
+}

@@ -1,0 +1,590 @@
+#include "broker/broker.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <event2/event.h>
+
+#include "common/log.h"
+#include "common/util.h"
+
+static const struct link_handler worker_handler, provider_handler;
+
+/* ---- its children --------------------------------------------------------------------- */
+
+static void
+child_init(struct child *c, struct session *s, enum child_kind kind, uint32_t index)
+{
+	memset(c, 0, sizeof *c);
+	c->session = s;
+	c->kind = kind;
+	c->index = index;
+	c->in.fd = c->out.fd = c->err.fd = -1;
+	TAILQ_INIT(&c->waiting);
+}
+
+static void
+child_ask(struct child *c)
+{
+	struct session *s = c->session;
+	struct control spawn = {
+		.verb = CONTROL_SPAWN, .kind = c->kind, .session = s->id, .index = c->index,
+	};
+
+	if (c->kind == CHILD_COMMAND && s->operation->has_input)
+		spawn.flags = CONTROL_WITH_INPUT;
+	c->state = CHILD_ASKED;
+	c->linked = c->killed = false;
+	memset(&c->exit, 0, sizeof c->exit);
+	control_tell(s->broker, &spawn);
+}
+
+static void
+child_kill(struct child *c)
+{
+	struct session *s = c->session;
+	struct control kill = {
+		.verb = CONTROL_KILL, .kind = c->kind, .session = s->id, .index = c->index,
+	};
+
+	if (c->killed || (c->state != CHILD_ASKED && c->state != CHILD_RUNNING))
+		return;
+	c->killed = true;
+	kill.cause = s->operation->ended ? s->operation->ending : ENDING_released;
+	if (kill.cause == ENDING_completed)
+		kill.cause = ENDING_released;
+	control_tell(s->broker, &kill);
+}
+
+static bool
+child_is_gone(const struct child *c)
+{
+	return (c->state == CHILD_ABSENT || c->state == CHILD_GONE) && c->link == NULL;
+}
+
+/* The record of a kill is appended; the kill never waits for it. */
+static void
+kill_record(struct session *s)
+{
+	struct operation *op = s->operation;
+	struct msg_record r;
+	char id[40];
+
+	if (s->worker.state != CHILD_RUNNING || s->worker.killed)
+		return;
+	record_init(&r, s->broker, op, "kill.ordered", id);
+	RECORD_TEXT(&r, cause, ending_desc(op->ended ? op->ending : ENDING_released)->cause);
+	journal_append(s->broker->journal, &r, JOURNAL_ENDING, NULL, NULL);
+}
+
+static void
+session_kill(struct session *s)
+{
+	s->kill_at_ms = 0;
+	kill_record(s);
+	child_kill(&s->worker);
+	for (size_t i = 0; i < s->broker->config->nproviders; i++)
+		child_kill(&s->providers[i]);
+}
+
+/* ---- its life ------------------------------------------------------------------------- */
+
+static bool
+session_is_over(const struct session *s)
+{
+	if (!s->closing || !s->operation->told || s->operation->records > 0)
+		return false;
+	if (!child_is_gone(&s->worker) || s->worker.out.fd >= 0 || s->worker.err.fd >= 0)
+		return false;
+	for (size_t i = 0; i < s->broker->config->nproviders; i++)
+		if (!child_is_gone(&s->providers[i]))
+			return false;
+	return true;
+}
+
+static void
+session_destroy(struct session *s)
+{
+	struct broker *b = s->broker;
+
+	TAILQ_REMOVE(&b->sessions, s, link);
+	pipe_close(&s->worker.in);
+	buf_finish(&s->worker.input);
+	for (size_t i = 0; i < b->config->nproviders; i++)
+		pipe_close(&s->providers[i].err);
+	event_free(s->timer);
+	operation_destroy(s->operation);
+	free(s->providers);
+	free(s);
+	if (b->shutting_down && TAILQ_EMPTY(&b->sessions))
+		b->on_settled(b);
+}
+
+/* What ended a worker whose end is complete, where nothing else did before. */
+static enum ending
+worker_ending(const struct session *s)
+{
+	const struct exit_facts *x = &s->worker.exit;
+
+	if (s->worker.state != CHILD_GONE)
+		return ENDING_runtime_protocol_violation;
+	if (x->cause != ENDING_none && x->cause < ENDING_MAX)
+		return (enum ending)x->cause;
+	if (s->operation->kind == operation_kind_command && x->kind != EXIT_UNKNOWN)
+		return ENDING_completed;
+	return x->kind == EXIT_EXITED ? ENDING_exited
+	    : x->kind == EXIT_SIGNALED ? ENDING_signaled
+					: ENDING_host_lost;
+}
+
+/* Both halves of the worker's end are here: nothing can come from it any more. */
+static void
+session_worker_over(struct session *s)
+{
+	struct operation *op = s->operation;
+	enum ending ending = worker_ending(s);
+
+	s->half_at_ms = 0;
+	if (!op->ended) {
+		op->exit = s->worker.exit;
+		if (ending == ENDING_runtime_protocol_violation && op->fault.rule == NULL)
+			op->fault.rule = "the link was closed by a process that lives on";
+		operation_end(op, ending);
+	}
+	if (s->worker.state == CHILD_GONE)
+		session_kill(s); /* providers have nobody to work for */
+}
+
+static void
+session_check_worker(struct session *s)
+{
+	const struct child *w = &s->worker;
+	bool streams_open = w->out.fd >= 0 || w->err.fd >= 0;
+	bool quiet = w->link == NULL && !streams_open;
+
+	if (!w->linked && w->state != CHILD_GONE)
+		return;
+	if (w->state == CHILD_GONE && quiet)
+		session_worker_over(s);
+	else if (s->half_at_ms == 0 &&
+	    (w->state == CHILD_GONE || (w->kind == CHILD_TURN && w->link == NULL)))
+		s->half_at_ms = s->broker->now_ms + EXIT_HALF_MS;
+}
+
+static void
+session_half_passed(struct session *s)
+{
+	struct child *w = &s->worker;
+
+	/* Whoever holds a stream of a tree that is gone is not this worker. */
+	if (w->state == CHILD_GONE) {
+		pipe_close(&w->out);
+		pipe_close(&w->err);
+		link_close(w->link);
+	}
+	session_worker_over(s);
+}
+
+static void
+session_on_timer(evutil_socket_t fd, short events, void *arg)
+{
+	struct session *s = arg;
+	struct operation *op = s->operation;
+	uint64_t now;
+
+	(void)fd;
+	(void)events;
+	broker_tick(s->broker);
+	now = s->broker->now_ms;
+	if (!op->ended && op->turn != NULL && op->turn->drain_at_ms != 0 &&
+	    now >= op->turn->drain_at_ms) {
+		op->turn->drain_at_ms = 0;
+		turn_drain(op, false);
+	}
+	if (!op->ended && op->deadline_at_ms != 0 && now >= op->deadline_at_ms)
+		operation_end(op,
+		    op->turn != NULL && op->turn->outage ? ENDING_audit_unavailable
+							  : ENDING_deadline);
+	if (s->half_at_ms != 0 && now >= s->half_at_ms)
+		session_half_passed(s);
+	if (s->closing && s->kill_at_ms != 0 && now >= s->kill_at_ms)
+		session_kill(s);
+	if (session_is_over(s))
+		session_destroy(s);
+	else
+		session_arm(s);
+}
+
+static void
+earlier(uint64_t *at, uint64_t candidate)
+{
+	if (candidate != 0 && (*at == 0 || candidate < *at))
+		*at = candidate;
+}
+
+void
+session_arm(struct session *s)
+{
+	const struct operation *op = s->operation;
+	uint64_t at = 0, in_ms;
+	struct timeval tv;
+
+	if (session_is_over(s))
+		at = s->broker->now_ms;
+	if (!op->ended) {
+		earlier(&at, op->deadline_at_ms);
+		if (op->turn != NULL)
+			earlier(&at, op->turn->drain_at_ms);
+	}
+	earlier(&at, s->half_at_ms);
+	earlier(&at, s->kill_at_ms);
+	if (at == 0) {
+		event_del(s->timer);
+		return;
+	}
+	in_ms = at > s->broker->now_ms ? at - s->broker->now_ms : 0;
+	tv.tv_sec = (time_t)(in_ms / 1000);
+	tv.tv_usec = (suseconds_t)(in_ms % 1000) * 1000;
+	event_add(s->timer, &tv);
+}
+
+struct session *
+session_create(struct broker *b, struct operation *op)
+{
+	struct session *s = calloc(1, sizeof *s);
+	size_t n = b->config->nproviders;
+
+	if (s == NULL)
+		return NULL;
+	s->broker = b;
+	s->id = b->next_session++;
+	s->operation = op;
+	s->timer = event_new(b->base, -1, 0, session_on_timer, s);
+	s->providers = calloc(n + 1, sizeof *s->providers);
+	if (s->timer == NULL || s->providers == NULL) {
+		if (s->timer != NULL)
+			event_free(s->timer);
+		free(s->providers);
+		free(s);
+		return NULL;
+	}
+	child_init(&s->worker, s,
+	    op->kind == operation_kind_turn ? CHILD_TURN : CHILD_COMMAND, op->runtime);
+	for (size_t i = 0; i < n; i++)
+		child_init(&s->providers[i], s, CHILD_PROVIDER, (uint32_t)i);
+	TAILQ_INSERT_TAIL(&b->sessions, s, link);
+	return s;
+}
+
+void
+session_start(struct session *s)
+{
+	struct turn *t = s->operation->turn;
+
+	child_ask(&s->worker);
+	for (size_t i = 0; t != NULL && i < t->ncatalogue; i++)
+		session_provider(s, t->catalogue[i]->provider);
+	session_arm(s);
+}
+
+bool
+session_provider(struct session *s, uint32_t index)
+{
+	struct child *c = &s->providers[index];
+
+	if (c->state == CHILD_ASKED || c->state == CHILD_RUNNING)
+		return true;
+	if (s->closing || c->starts >= PROVIDER_STARTS_MAX || c->link != NULL)
+		return false;
+	c->starts++;
+	child_ask(c);
+	return true;
+}
+
+void
+session_close(struct session *s, uint64_t grace_ms)
+{
+	struct operation *op = s->operation;
+	uint64_t at = s->broker->now_ms + grace_ms;
+	struct msg_operation_abort abort = { .operation = slice_of(op->id) };
+	struct control term = { .verb = CONTROL_SIGNAL, .kind = CHILD_COMMAND,
+		.session = s->id, .index = s->worker.index, .error = 15 };
+
+	if (!s->closing) {
+		bool success = op->ending == ENDING_completed || op->ending == ENDING_failed;
+
+		s->closing = true;
+		s->kill_at_ms = at;
+		if (s->worker.link != NULL && success) {
+			link_close_drained(s->worker.link, (int)grace_ms);
+		} else if (s->worker.link != NULL) { /* only now is an abort sent (D-8) */
+			abort.cause = slice_of(ending_desc(op->ending)->cause);
+			link_notify(s->worker.link, MSG_operation_abort, &abort);
+		} else if (op->kind == operation_kind_command && grace_ms > 0 &&
+		    s->worker.state == CHILD_RUNNING) {
+			control_tell(s->broker, &term);
+		}
+	} else if (s->kill_at_ms != 0 && at < s->kill_at_ms) {
+		s->kill_at_ms = at;
+	}
+	if (s->kill_at_ms != 0 && s->kill_at_ms <= s->broker->now_ms)
+		session_kill(s);
+	session_check_worker(s);
+	session_arm(s);
+}
+
+void
+session_on_stream_end(struct child *c)
+{
+	if (c->kind == CHILD_PROVIDER)
+		return;
+	session_check_worker(c->session);
+	session_arm(c->session);
+}
+
+/* ---- what the supervisor says --------------------------------------------------------- */
+
+static struct child *
+child_find(struct broker *b, const struct control *c)
+{
+	struct session *s;
+
+	TAILQ_FOREACH (s, &b->sessions, link) {
+		if (s->id != c->session)
+			continue;
+		if (c->kind == CHILD_PROVIDER)
+			return c->index < b->config->nproviders ? &s->providers[c->index] : NULL;
+		return c->kind == s->worker.kind ? &s->worker : NULL;
+	}
+	return NULL;
+}
+
+static int
+child_take_link(struct child *c, int fd)
+{
+	struct broker *b = c->session->broker;
+
+	c->link = c->kind == CHILD_TURN
+	    ? link_open(b->base, fd, ROLE_BROKER, ROLE_WORKER, &worker_handler, c)
+	    : link_open(b->base, fd, ROLE_BROKER, ROLE_PROVIDER, &provider_handler, c);
+	return c->link != NULL ? 0 : -1;
+}
+
+void
+session_on_link(
+    struct broker *b, const struct control *c, int fds[CONTROL_FDS_MAX], unsigned nfds)
+{
+	struct child *child = child_find(b, c);
+	struct session *s;
+	unsigned i = 0, wanted;
+	int r = 0;
+
+	if (child == NULL || child->state != CHILD_ASKED || child->linked)
+		return;
+	s = child->session;
+	wanted = child->kind == CHILD_PROVIDER ? 2 : child->kind == CHILD_TURN ? 3
+	    : s->operation->has_input ? 3 : 2;
+	if (nfds != wanted) {
+		log_error("a child came with %u descriptors instead of %u", nfds, wanted);
+		child_kill(child);
+		return;
+	}
+	child->linked = true;
+	if (child->kind != CHILD_COMMAND)
+		r |= child_take_link(child, steal_fd(&fds[i++]));
+	else if (s->operation->has_input)
+		r |= pipe_write(&child->in, child, steal_fd(&fds[i++]));
+	if (child->kind != CHILD_PROVIDER)
+		r |= pipe_read(&child->out, child, steal_fd(&fds[i++]), stream_stdout);
+	r |= pipe_read(&child->err, child, steal_fd(&fds[i++]), stream_stderr);
+	if (r != 0) {
+		log_error("cannot take a child's link: out of memory");
+		if (child->kind != CHILD_PROVIDER)
+			operation_end(s->operation, ENDING_host_lost);
+		child_kill(child);
+	}
+}
+
+void
+session_on_started(struct broker *b, const struct control *c)
+{
+	struct child *child = child_find(b, c);
+
+	if (child != NULL && child->state == CHILD_ASKED)
+		child->state = CHILD_RUNNING;
+}
+
+static void
+provider_gone(struct child *c, bool for_good)
+{
+	pipe_close(&c->err);
+	link_close(c->link);
+	call_on_provider_gone(c, for_good);
+}
+
+void
+session_on_refused(struct broker *b, const struct control *c)
+{
+	struct child *child = child_find(b, c);
+	struct operation *op;
+
+	if (child == NULL || child->state != CHILD_ASKED)
+		return;
+	op = child->session->operation;
+	child->state = CHILD_GONE;
+	child->exit = c->exit;
+	if (child->kind == CHILD_PROVIDER) {
+		log_warn("provider %s cannot be started: %s: %s",
+		    b->config->providers[child->index].id, layer_name(c->layer),
+		    strerror(c->error));
+		child->starts = PROVIDER_STARTS_MAX; /* it would be refused again */
+		provider_gone(child, true);
+	} else {
+		pipe_close(&child->in);
+		pipe_close(&child->out);
+		pipe_close(&child->err);
+		link_close(child->link);
+		if (!op->ended) {
+			op->layer = c->layer < LAYER_MAX ? (enum layer)c->layer : LAYER_NONE;
+			op->error = c->error;
+			operation_end(op, ENDING_start_failed);
+		}
+		session_kill(child->session);
+	}
+	session_arm(child->session);
+}
+
+void
+session_on_exit(struct broker *b, const struct control *c)
+{
+	struct child *child = child_find(b, c);
+
+	if (child == NULL || child->state == CHILD_ABSENT || child->state == CHILD_GONE)
+		return;
+	child->state = CHILD_GONE;
+	child->exit = c->exit;
+	if (child->kind == CHILD_PROVIDER) {
+		if (!child->session->closing)
+			log_warn("provider %s has died (%s %d)",
+			    b->config->providers[child->index].id,
+			    c->exit.kind == EXIT_SIGNALED ? "signal" : "status",
+			    c->exit.status);
+		/* Answers that it wrote before its end are read first: see its link's end. */
+		if (child->link == NULL)
+			provider_gone(child, false);
+	} else {
+		pipe_close(&child->in);
+		session_check_worker(child->session);
+	}
+	session_arm(child->session);
+}
+
+/* ---- links ---------------------------------------------------------------------------- */
+
+/* A frame that names an operation that is over is refused, counted, and charged to nobody. */
+static bool
+names_open_operation(struct operation *op, struct slice id)
+{
+	return !op->ended && op->turn != NULL && op->turn->run_sent && slice_is(id, op->id);
+}
+
+static void
+worker_on_message(struct link *l, const struct message *m, void *arg)
+{
+	struct child *c = arg;
+	struct operation *op = c->session->operation;
+	const union msg_any *u = &m->u;
+	struct slice id = { 0 };
+
+	broker_tick(op->broker);
+	switch (m->type) {
+	case MSG_hello: turn_run(op); return;
+	case MSG_operation_run_reply: turn_on_outcome(op, m); return;
+	case MSG_tool_invoke: id = u->tool_invoke.operation; break;
+	case MSG_event_emit: id = u->event_emit.operation; break;
+	case MSG_turn_annotate: id = u->turn_annotate.operation; break;
+	case MSG_output_write: id = u->output_write.operation; break;
+	default: link_fault(l, "unexpected message"); return;
+	}
+	if (!names_open_operation(op, id)) {
+		if (m->kind == MSG_REQUEST)
+			link_refuse(l, m->msgid, "host_closed", "host is closed", false);
+		return;
+	}
+	if (m->type == MSG_tool_invoke)
+		call_handle_invoke(op, m->msgid, &u->tool_invoke);
+	else if (m->type == MSG_event_emit)
+		turn_handle_emit(op, m->msgid, &u->event_emit);
+	else if (m->type == MSG_turn_annotate)
+		turn_handle_annotate(op, m->msgid, &u->turn_annotate);
+	else
+		operation_output(
+		    op, u->output_write.stream, u->output_write.data.p, u->output_write.data.n);
+}
+
+static void
+worker_on_end(
+    struct link *l, enum link_end end, const struct fault *fault, int error, void *arg)
+{
+	struct child *c = arg;
+	struct operation *op = c->session->operation;
+
+	(void)l;
+	(void)error;
+	broker_tick(op->broker);
+	c->link = NULL;
+	if (end == LINK_END_FAULT && !op->ended) {
+		op->fault = *fault;
+		operation_end(op, ENDING_runtime_protocol_violation);
+	} else if (end == LINK_END_SLOW && !op->ended) {
+		op->limit_name = "unread replies";
+		operation_end(op, ENDING_limit);
+	} else if (end == LINK_END_ERROR && !op->ended) {
+		operation_end(op, ENDING_host_lost);
+	}
+	session_check_worker(c->session);
+	session_arm(c->session);
+}
+
+static void
+provider_on_message(struct link *l, const struct message *m, void *arg)
+{
+	struct child *c = arg;
+
+	(void)l;
+	broker_tick(c->session->broker);
+	if (m->type == MSG_tool_call_reply)
+		call_on_result(c, m);
+	call_pump(c); /* after hello, and after each answer */
+}
+
+static void
+provider_on_end(
+    struct link *l, enum link_end end, const struct fault *fault, int error, void *arg)
+{
+	struct child *c = arg;
+	struct broker *b = c->session->broker;
+
+	(void)l;
+	(void)error;
+	broker_tick(b);
+	c->link = NULL;
+	if (end == LINK_END_FAULT)
+		log_warn("provider %s broke the protocol: %s", b->config->providers[c->index].id,
+		    fault->rule);
+	if (c->state == CHILD_GONE)
+		provider_gone(c, false);
+	else
+		child_kill(c); /* a provider without a link can do nothing more */
+	session_arm(c->session);
+}
+
+static const struct link_handler worker_handler = {
+	.on_message = worker_on_message,
+	.on_end = worker_on_end,
+};
+
+static const struct link_handler provider_handler = {
+	.on_message = provider_on_message,
+	.on_end = provider_on_end,
+};

@@ -1,0 +1,443 @@
+#include "broker/broker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/util.h"
+#include "common/walk.h"
+
+/*
+ * How a broker begins: the ledger reads the record to its end and says what it implies;
+ * what the broker before us left open is ended on record, spent as it stands (D-10,
+ * D-11); only then may a link be held.
+ */
+
+#define PRIORS_MAX 65536
+
+/* An operation of a broker before us. */
+struct prior {
+	struct broker *broker;
+	char id[40];
+	enum operation_kind kind;
+	uint64_t sequence; /* the last number of its block, or of its terminal event */
+	enum ending ending; /* ENDING_none: still open */
+	char status[32], detail[64];
+	char (*calls)[65]; /* decided, and without an outcome */
+	size_t ncalls;
+};
+
+/* Between the first page of the state and readiness; then gone. */
+static struct {
+	struct prior *priors;
+	size_t npriors, cap;
+	uint64_t count, segment, length;
+	uint8_t chain[JOURNAL_HASH];
+	int pending_fd; /* a segment that came before the state */
+	uint64_t pending_number, pending_bytes;
+	size_t unsettled; /* endings on their way to the disk */
+} loading = { .pending_fd = -1 };
+
+static void
+text_copy(char *to, size_t cap, struct value v)
+{
+	snprintf(to, cap, "%.*s", (int)v.bytes.n, (const char *)v.bytes.p);
+}
+
+/* ---- the pages ------------------------------------------------------------------------ */
+
+static bool
+prior_read_calls(struct prior *p, struct slice list)
+{
+	struct value v = value_next(&list);
+
+	p->calls = calloc(v.count + 1, sizeof *p->calls);
+	if (p->calls == NULL)
+		return false;
+	for (uint32_t i = 0; i < v.count; i++) {
+		struct value id = value_skip(&list);
+
+		if (id.type == VALUE_STR)
+			text_copy(p->calls[p->ncalls++], sizeof p->calls[0], id);
+	}
+	return true;
+}
+
+static bool
+prior_read(struct broker *b, struct value map)
+{
+	struct prior *grown, *p;
+	struct value v;
+
+	if (map.type != VALUE_MAP || !value_get(map.raw, "operation", &v) ||
+	    v.type != VALUE_STR || loading.npriors == PRIORS_MAX)
+		return false;
+	if (loading.npriors == loading.cap) {
+		loading.cap = loading.cap == 0 ? 64 : loading.cap * 2;
+		grown = reallocarray(loading.priors, loading.cap, sizeof *grown);
+		if (grown == NULL)
+			return false;
+		loading.priors = grown;
+	}
+	p = &loading.priors[loading.npriors++];
+	memset(p, 0, sizeof *p);
+	p->broker = b;
+	text_copy(p->id, sizeof p->id, v);
+	if (value_get(map.raw, "kind", &v) && v.type == VALUE_STR)
+		p->kind = slice_is(v.bytes, "command") ? operation_kind_command
+							: operation_kind_turn;
+	if (value_get(map.raw, "sequence", &v) && v.type == VALUE_UINT)
+		p->sequence = v.uint;
+	if (value_get(map.raw, "cause", &v) && v.type == VALUE_STR)
+		p->ending = ending_named((const char *)v.bytes.p, v.bytes.n);
+	if (value_get(map.raw, "status", &v) && v.type == VALUE_STR)
+		text_copy(p->status, sizeof p->status, v);
+	if (value_get(map.raw, "detail", &v) && v.type == VALUE_STR)
+		text_copy(p->detail, sizeof p->detail, v);
+	if (value_get(map.raw, "calls", &v) && v.type == VALUE_ARRAY)
+		return prior_read_calls(p, v.raw);
+	return true;
+}
+
+static void
+uses_read(struct config *config, struct slice list)
+{
+	struct value array = value_next(&list);
+
+	for (uint32_t i = 0; i < array.count; i++) {
+		struct value map = value_skip(&list), id, spent;
+
+		if (map.type != VALUE_MAP || !value_get(map.raw, "grant", &id) ||
+		    !value_get(map.raw, "spent", &spent) || id.type != VALUE_STR ||
+		    spent.type != VALUE_UINT)
+			continue;
+		for (size_t k = 0; k < config->ngrants; k++)
+			if (slice_is(id.bytes, config->grants[k].id))
+				config->grants[k].spent = spent.uint > UINT32_MAX
+				    ? UINT32_MAX : (uint32_t)spent.uint;
+	}
+}
+
+/* ---- settling what was left open ------------------------------------------------------ */
+
+static void
+prior_cause(struct buf *b, const struct prior *p)
+{
+	const struct ending_desc *e = ending_desc(p->ending);
+
+	if (p->kind == operation_kind_command && p->ending == ENDING_completed) {
+		pack_map(b, 2);
+		pack_str(b, "kind");
+		pack_str(b, "exited");
+		pack_str(b, "code");
+		pack_int(b, strtol(p->detail, NULL, 10));
+		return;
+	}
+	pack_map(b, p->detail[0] != '\0' ? 2 : 1);
+	pack_str(b, "kind");
+	pack_str(b, e->cause);
+	if (p->detail[0] != '\0') {
+		pack_str(b, "detail");
+		pack_str(b, p->detail);
+	}
+}
+
+static void
+prior_result(struct buf *b, const struct prior *p)
+{
+	if (p->kind == operation_kind_turn) {
+		pack_str(b, "turn");
+		pack_map(b, 1);
+		pack_str(b, "status");
+		pack_str(b, p->status[0] != '\0' ? p->status : "failed");
+		return;
+	}
+	pack_str(b, "command");
+	pack_map(b, p->ending == ENDING_completed ? 2 : 1);
+	if (p->ending == ENDING_completed) {
+		pack_str(b, "exitCode");
+		pack_int(b, strtol(p->detail, NULL, 10));
+	}
+	pack_str(b, "cause");
+	prior_cause(b, p);
+}
+
+/* The terminal event as far as the record holds it: what it carried is gone (D-16). */
+static void
+prior_keep(struct broker *b, const struct prior *p, uint64_t gap_to, uint64_t sequence)
+{
+	const struct ending_desc *e = ending_desc(p->ending);
+	struct ended *kept = &b->ended[b->nended++ % ENDED_KEPT];
+	bool completed = e->operation_code[0] == '\0';
+
+	buf_finish(&kept->body);
+	memset(kept, 0, sizeof *kept);
+	memcpy(kept->id, p->id, sizeof kept->id);
+	kept->type = completed ? event_type_completed : event_type_failed;
+	kept->sequence = sequence;
+	kept->gap_from = 1;
+	kept->gap_to = gap_to;
+	pack_map(&kept->body, completed ? 1 : 4);
+	if (!completed) {
+		pack_str(&kept->body, "code");
+		pack_str(&kept->body, e->operation_code);
+		pack_str(&kept->body, "message");
+		pack_str(&kept->body, e->doc);
+		pack_str(&kept->body, "cause");
+		prior_cause(&kept->body, p);
+	}
+	prior_result(&kept->body, p);
+}
+
+static void
+prior_record_init(struct msg_record *r, struct prior *p, const char *type, char id[40])
+{
+	record_init(r, p->broker, NULL, type, id);
+	RECORD_TEXT(r, operation, p->id);
+}
+
+static void state_settled(struct broker *b);
+
+static void
+prior_on_record(void *arg, bool ok)
+{
+	struct broker *b = arg;
+
+	if (!ok)
+		log_error("the ending of an interrupted operation is not on record");
+	if (--loading.unsettled == 0)
+		state_settled(b);
+}
+
+/* Its calls, its turn, itself: each gets its one ending, outcome unknown (D-10). */
+static void
+prior_settle(struct broker *b, struct prior *p)
+{
+	struct msg_record r;
+	char id[40];
+
+	for (size_t i = 0; i < p->ncalls; i++) {
+		prior_record_init(&r, p, "tool.invoked", id);
+		RECORD_TEXT(&r, call, p->calls[i]);
+		RECORD_TEXT(&r, reason, "interrupted");
+		RECORD_TEXT(&r, cause, "outcome_unknown");
+		r.has_outcome = true;
+		r.outcome = record_outcome_interrupted;
+		journal_append(b->journal, &r, JOURNAL_ENDING, NULL, NULL);
+	}
+	p->ending = p->ncalls > 0 ? ENDING_outcome_unknown : ENDING_host_lost;
+	snprintf(p->status, sizeof p->status, "%s", ending_desc(p->ending)->turn_status);
+	if (p->kind == operation_kind_turn) {
+		prior_record_init(&r, p, "turn.ended", id);
+		RECORD_TEXT(&r, status, p->status);
+		RECORD_TEXT(&r, reason, ending_desc(p->ending)->turn_code);
+		RECORD_TEXT(&r, cause, ending_desc(p->ending)->cause);
+		journal_append(b->journal, &r, JOURNAL_ENDING, NULL, NULL);
+	}
+	prior_record_init(&r, p, "operation.ended", id);
+	RECORD_TEXT(&r, cause, ending_desc(p->ending)->cause);
+	RECORD_TEXT(&r, status, p->status);
+	r.has_outcome = r.has_sequence = true;
+	r.outcome = record_outcome_interrupted;
+	r.sequence = p->sequence + 2;
+	loading.unsettled++;
+	if (journal_append(b->journal, &r, JOURNAL_ENDING, prior_on_record, b) < 0)
+		loading.unsettled--;
+	prior_keep(b, p, p->sequence, p->sequence + 2);
+}
+
+static void
+state_settled(struct broker *b)
+{
+	struct control ready = { .verb = CONTROL_READY };
+
+	for (size_t i = 0; i < loading.npriors; i++)
+		free(loading.priors[i].calls);
+	free(loading.priors);
+	loading.priors = NULL;
+	loading.npriors = loading.cap = 0;
+	b->ready = true;
+	control_tell(b, &ready);
+}
+
+/* The journal can be written for the first time. */
+static void
+state_settle(struct broker *b)
+{
+	struct msg_record r;
+	char id[40], detail[32];
+	size_t open = 0;
+
+	loading.unsettled = 1; /* ours, until all are asked for */
+	for (size_t i = 0; i < loading.npriors; i++)
+		open += loading.priors[i].ending == ENDING_none;
+	record_init(&r, b, NULL, "broker.started", id);
+	snprintf(detail, sizeof detail, "%zu open operations", open);
+	RECORD_TEXT(&r, detail, detail);
+	journal_append(b->journal, &r, JOURNAL_ENDING, NULL, NULL);
+	for (size_t i = 0; i < loading.npriors; i++) {
+		struct prior *p = &loading.priors[i];
+
+		if (p->ending == ENDING_none)
+			prior_settle(b, p);
+		else
+			prior_keep(b, p, p->sequence - 1, p->sequence);
+	}
+	prior_on_record(b, true);
+}
+
+/* ---- the journal's wishes ------------------------------------------------------------- */
+
+static void
+journal_on_segment_wanted(uint64_t number, void *arg)
+{
+	struct control more = { .verb = CONTROL_MORE, .index = (uint32_t)number };
+
+	control_tell(arg, &more);
+}
+
+static void
+journal_on_available(bool available, void *arg)
+{
+	struct broker *b = arg;
+	static bool settling;
+
+	if (!available) {
+		log_error("the journal cannot be written: nothing new starts until it can");
+	} else if (!b->ready && !settling) {
+		settling = true;
+		state_settle(b);
+	} else {
+		log_info("the journal can be written");
+	}
+}
+
+static const struct journal_handler journal_handler = {
+	.on_segment_wanted = journal_on_segment_wanted,
+	.on_available = journal_on_available,
+};
+
+static void
+state_loaded(struct broker *b)
+{
+	b->journal = journal_create(b->base, b->journal_io,
+	    b->config->durability == durability_full, loading.count, loading.chain,
+	    loading.segment, loading.length, &journal_handler, b);
+	if (b->journal == NULL) {
+		log_error("cannot begin the journal: out of memory or threads");
+		b->on_settled(b);
+		return;
+	}
+	b->on_journal(b);
+	if (loading.pending_fd >= 0)
+		journal_segment(b->journal, steal_fd(&loading.pending_fd),
+		    loading.pending_number, loading.pending_bytes);
+	else
+		journal_on_segment_wanted(loading.segment + 1, b);
+}
+
+void
+state_segment(struct broker *b, int fd, uint64_t number, uint64_t reserved_bytes)
+{
+	if (b->journal != NULL) {
+		journal_segment(b->journal, fd, number, reserved_bytes);
+		return;
+	}
+	util_close(&loading.pending_fd);
+	loading.pending_fd = fd;
+	loading.pending_number = number;
+	loading.pending_bytes = reserved_bytes;
+}
+
+void
+state_no_segment(struct broker *b, int error)
+{
+	if (b->journal != NULL)
+		journal_no_segment(b->journal, error);
+}
+
+/* ---- the ledger's link ---------------------------------------------------------------- */
+
+static void
+state_ask(struct link *l, uint64_t cursor)
+{
+	struct msg_state_load m = { .cursor = cursor };
+	uint32_t msgid;
+
+	link_request(l, MSG_state_load, &m, &msgid);
+}
+
+static void
+state_on_page(struct broker *b, struct link *l, const struct msg_state_load_reply *page)
+{
+	struct slice list = page->operations;
+	struct value array = value_next(&list);
+
+	for (uint32_t i = 0; i < array.count; i++)
+		if (!prior_read(b, value_skip(&list))) {
+			log_error("the ledger's state makes no sense, or is too large");
+			link_close(l);
+			b->on_settled(b);
+			return;
+		}
+	uses_read(b->config, page->uses);
+	loading.count = page->count;
+	loading.segment = page->segment;
+	loading.length = page->length;
+	memcpy(loading.chain, page->hash.p, sizeof loading.chain);
+	if (page->next != 0)
+		state_ask(l, page->next);
+	else
+		state_loaded(b);
+}
+
+static void
+ledger_on_message(struct link *l, const struct message *m, void *arg)
+{
+	struct broker *b = arg;
+
+	broker_tick(b);
+	if (m->failed) {
+		log_error("the ledger cannot give the state: %.*s", (int)m->error.message.n,
+		    (const char *)m->error.message.p);
+		b->on_settled(b); /* without its state no broker starts */
+	} else if (m->type == MSG_hello_reply && b->journal == NULL) {
+		state_ask(l, 0);
+	} else if (m->type == MSG_state_load_reply && b->journal == NULL) {
+		state_on_page(b, l, &m->u.state_load_reply);
+	}
+}
+
+static void
+ledger_on_end(
+    struct link *l, enum link_end end, const struct fault *fault, int error, void *arg)
+{
+	struct broker *b = arg;
+
+	(void)error;
+	if (end == LINK_END_FAULT)
+		log_error("the ledger broke the protocol: %s", fault->rule);
+	if (b->ledger == l)
+		b->ledger = NULL; /* no effect waits for it; the supervisor makes another */
+}
+
+static const struct link_handler ledger_handler = {
+	.on_message = ledger_on_message,
+	.on_end = ledger_on_end,
+};
+
+void
+state_ledger(struct broker *b, int fd)
+{
+	if (b->journal == NULL && b->ledger != NULL) {
+		/* The first one died before its answer: begin again. */
+		for (size_t i = 0; i < loading.npriors; i++)
+			free(loading.priors[i].calls);
+		loading.npriors = 0;
+	}
+	link_close(b->ledger);
+	b->ledger = link_open(b->base, fd, ROLE_BROKER, ROLE_LEDGER, &ledger_handler, b);
+	if (b->ledger == NULL || link_hello(b->ledger, "caisson-broker") < 0)
+		log_error("cannot reach the ledger: out of memory");
+}
