@@ -26,19 +26,19 @@ struct config_runtime {
 
 struct config_provider {
 	const char *id;
-	bool shared; /* else one per session */
+	bool shared;	      /* else one per session */
 	uint32_t concurrency; /* calls it runs at once, 1.. */
 };
 
 struct config_tool {
 	const char *name, *description;
 	const char *namespace; /* of the tool */
-	uint32_t provider; /* index */
+	uint32_t provider;     /* index */
 	enum effect effect;
 	bool idempotent;
 	struct slice input; /* the packed schema, for the catalogue */
 	struct schema *schema;
-	const char *action, *resource; /* required action and resource namespace */
+	const char *action, *resource;	   /* required action and resource namespace */
 	struct requirement_template *path; /* required path */
 };
 
@@ -64,7 +64,7 @@ struct config {
 
 	/* private */
 	const struct config_tool **by_name; /* sorted */
-	struct zone zone; /* everything above lies in it */
+	struct zone zone;		    /* everything above lies in it */
 };
 
 /*

@@ -22,7 +22,7 @@ zone_finish(struct zone *z)
 		next = b->next;
 		free(b);
 	}
-	*z = (struct zone) { NULL, 0 };
+	*z = (struct zone){ NULL, 0 };
 }
 
 void *
@@ -68,8 +68,8 @@ zone_bytes(struct zone *z, struct slice s)
 	uint8_t *p = zone_alloc(z, s.n, 1);
 
 	if (p == NULL)
-		return (struct slice) { NULL, 0 };
+		return (struct slice){ NULL, 0 };
 	if (s.n > 0)
 		memcpy(p, s.p, s.n);
-	return (struct slice) { p, s.n };
+	return (struct slice){ p, s.n };
 }

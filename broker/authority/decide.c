@@ -36,8 +36,8 @@ static bool
 context_is_valid(const struct context *c)
 {
 	return *address_fault(c->actor) == '\0' && *address_fault(c->authority) == '\0' &&
-	    *address_fault(c->owner) == '\0' && !is_empty(c->namespace) &&
-	    !is_empty(c->purpose);
+	       *address_fault(c->owner) == '\0' && !is_empty(c->namespace) &&
+	       !is_empty(c->purpose);
 }
 
 /* A requirement that names another owner is not of this world (TU-37). */
@@ -45,8 +45,8 @@ static bool
 requirement_is_valid(const struct requirement *r, const struct context *c)
 {
 	return !is_empty(r->namespace) && !is_empty(r->action) &&
-	    (r->owner == NULL || strcmp(r->owner, c->owner) == 0) &&
-	    *path_fault(&r->path) == '\0';
+	       (r->owner == NULL || strcmp(r->owner, c->owner) == 0) &&
+	       *path_fault(&r->path) == '\0';
 }
 
 /*
@@ -60,7 +60,7 @@ window_is_open(const struct grant *g, uint64_t admitted_at_ms, uint64_t now_ms)
 	uint64_t latest_ms = now_ms > admitted_at_ms ? now_ms : admitted_at_ms;
 
 	return g->issued_at_ms <= admitted_at_ms && g->not_before_ms <= admitted_at_ms &&
-	    (g->expires_at_ms == 0 || latest_ms < g->expires_at_ms);
+	       (g->expires_at_ms == 0 || latest_ms < g->expires_at_ms);
 }
 
 static bool
@@ -159,23 +159,23 @@ authority_decide(const struct grant *grants, size_t n, const struct context *ctx
 	size_t i;
 
 	if (!context_is_valid(ctx))
-		return (struct decision) { VERDICT_invalid_context, NULL, REJECTION_none };
+		return (struct decision){ VERDICT_invalid_context, NULL, REJECTION_none };
 	if (!requirement_is_valid(req, ctx))
-		return (struct decision) { VERDICT_invalid_request, NULL, REJECTION_none };
+		return (struct decision){ VERDICT_invalid_request, NULL, REJECTION_none };
 	if (grants == NULL && n > 0)
-		return (struct decision) { VERDICT_authority_unavailable, NULL, REJECTION_none };
+		return (struct decision){ VERDICT_authority_unavailable, NULL, REJECTION_none };
 	for (i = 0; i < n; i++) {
 		r = reject(&grants[i], ctx, req, now_ms);
 		if (r == REJECTION_none) {
 			if (d.verdict != VERDICT_allowed)
-				d = (struct decision) { VERDICT_allowed, &grants[i], r };
+				d = (struct decision){ VERDICT_allowed, &grants[i], r };
 			if (!grants[i].bounded) {
 				d.grant = &grants[i];
 				return d;
 			}
 		} else if (d.verdict != VERDICT_allowed) {
 			if (r == REJECTION_exhausted && d.grant == NULL)
-				d = (struct decision) { VERDICT_grant_exhausted, &grants[i], r };
+				d = (struct decision){ VERDICT_grant_exhausted, &grants[i], r };
 			if (r > d.nearest)
 				d.nearest = r;
 		}

@@ -18,8 +18,8 @@ static bool
 is_space(uint32_t c)
 {
 	return c == ' ' || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) ||
-	    c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000 ||
-	    c == 0xfeff;
+	       c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000 ||
+	       c == 0xfeff;
 }
 
 /* `s` may hold NULs: a text that was cut into segments is checked before it is copied. */
@@ -58,8 +58,8 @@ path_fault(const struct path *p)
 	for (i = 0; i < p->n; i++) {
 		if (p->segment == NULL || p->segment[i] == NULL)
 			return "a segment is missing";
-		fault = segment_fault(
-		    p->segment[i], strnlen(p->segment[i], PATH_SEGMENT_MAX + 1));
+		fault =
+		    segment_fault(p->segment[i], strnlen(p->segment[i], PATH_SEGMENT_MAX + 1));
 		if (*fault != '\0')
 			return fault;
 	}
@@ -103,7 +103,7 @@ path_parse(const char *text, size_t n, struct path *ret, const char **ret_fault)
 	if (n > 0 && text[n - 1] == '/')
 		n--;
 	if (n == 0 || (n == 1 && text[0] == '.')) {
-		*ret = (struct path) { NULL, 0 };
+		*ret = (struct path){ NULL, 0 };
 		return 0;
 	}
 	fault = text_fault(text, n, &count);
@@ -123,7 +123,7 @@ path_parse(const char *text, size_t n, struct path *ret, const char **ret_fault)
 		copy += strcspn(copy, "/");
 		*copy++ = '\0';
 	}
-	*ret = (struct path) { segment, count };
+	*ret = (struct path){ segment, count };
 	return 0;
 }
 
@@ -131,7 +131,7 @@ void
 path_finish(struct path *p)
 {
 	free(p->segment);
-	*p = (struct path) { NULL, 0 };
+	*p = (struct path){ NULL, 0 };
 }
 
 bool

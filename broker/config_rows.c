@@ -1,0 +1,325 @@
+/*
+ * config_rows: each row of a configuration, from its frame into struct config.
+ */
+#include "broker/config_rows.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/util.h"
+#include "common/walk.h"
+
+/* What the last failure was about: a broker reads one configuration in its life. */
+static char fault_row[384];
+static char fault_rule[512];
+
+/* ---- failures ------------------------------------------------------------------------- */
+
+/* The first one stands: what follows from it is not looked at. */
+int
+config_fail(struct config_reader *r, const char *field, const char *rule)
+{
+	if (r->error == 0) {
+		r->error = -EINVAL;
+		snprintf(fault_rule, sizeof(fault_rule), "%s", rule);
+		r->fault->rule = fault_rule;
+		r->fault->field = field;
+	}
+	return r->error;
+}
+
+int
+config_out_of_memory(struct config_reader *r)
+{
+	if (r->error == 0) {
+		r->error = -ENOMEM;
+		r->fault->rule = "memory is out";
+	}
+	return r->error;
+}
+
+void
+config_set_row(struct config_reader *r, const char *kind, size_t number, const char *id)
+{
+	char place[24] = "";
+
+	r->fault->method = *kind != '\0' ? kind : NULL;
+	if (number > 0)
+		snprintf(place, sizeof(place), " %zu", number);
+	if (id != NULL)
+		snprintf(fault_row, sizeof(fault_row), "%s%s (%s)", kind, place, id);
+	else
+		snprintf(fault_row, sizeof(fault_row), "%s%s", kind, place);
+}
+
+const char *
+config_row_text(void)
+{
+	return fault_row;
+}
+
+/* ---- members -------------------------------------------------------------------------- */
+
+static const char *
+take_text(struct config_reader *r, const char *field, struct slice s)
+{
+	const char *text;
+
+	if (s.n > 0 && memchr(s.p, '\0', s.n) != NULL) {
+		config_fail(r, field, "holds a NUL");
+		return "";
+	}
+	text = zone_text(&r->config->zone, s);
+	if (text == NULL) {
+		config_out_of_memory(r);
+		return "";
+	}
+	return text;
+}
+
+static const char *
+take_address(struct config_reader *r, const char *field, struct slice s)
+{
+	const char *text = take_text(r, field, s), *fault = address_fault(text);
+
+	if (*fault != '\0')
+		config_fail(r, field, fault);
+	return text;
+}
+
+/* A list of strings, at most `max`; never NULL unless something failed. */
+static const char **
+take_list(
+    struct config_reader *r, const char *field, struct slice list, size_t max, size_t *ret_n)
+{
+	struct slice in = list;
+	struct value v, head = value_next(&in);
+	const char **texts;
+	uint32_t i;
+
+	if (head.count > max) {
+		config_fail(r, field, "has too many elements");
+		return NULL;
+	}
+	texts = zone_alloc(&r->config->zone, head.count, sizeof(*texts));
+	if (texts == NULL) {
+		config_out_of_memory(r);
+		return NULL;
+	}
+	for (i = 0; i < head.count; i++) {
+		v = value_skip(&in);
+		if (v.type != VALUE_STR) {
+			config_fail(r, field, "has an element that is not a string");
+			return NULL;
+		}
+		texts[i] = take_text(r, field, v.bytes);
+	}
+	*ret_n = head.count;
+	return texts;
+}
+
+/* ---- rows ----------------------------------------------------------------------------- */
+
+static int
+take_broker(struct config_reader *r, const struct message *m)
+{
+	const struct msg_config_broker *b = &m->u.config_broker;
+	struct config *c = r->config;
+
+	config_set_row(r, "config.broker", 1, NULL);
+	c->namespace = take_text(r, "namespace", b->namespace);
+	c->authority = take_address(r, "authority", b->authority);
+	c->owner = take_address(r, "owner", b->owner);
+	c->purpose = take_text(r, "purpose", b->purpose);
+	memcpy(c->key, b->key.p, sizeof(c->key));
+	c->durability = b->durability;
+	c->max_steps = (uint32_t)b->maxSteps;
+	c->max_tool_calls = (uint32_t)b->maxToolCalls;
+	c->timeout_ms = (uint32_t)b->timeoutMs;
+	c->drain_grace_ms = (uint32_t)b->drainGraceMs;
+	c->kill_grace_ms = (uint32_t)b->killGraceMs;
+	c->operator=(uint32_t) b->operator;
+	return r->error;
+}
+
+static int
+take_runtime(struct config_reader *r, const struct message *m)
+{
+	const struct msg_config_runtime *in = &m->u.config_runtime;
+	struct config_runtime *out = &r->config->runtimes[r->runtimes++];
+
+	config_set_row(r, "config.runtime", r->runtimes, NULL);
+	out->id = take_text(r, "id", in->id);
+	config_set_row(r, "config.runtime", r->runtimes, out->id);
+	out->version = take_text(r, "version", in->version);
+	out->kind = in->kind;
+	return r->error;
+}
+
+static int
+take_provider(struct config_reader *r, const struct message *m)
+{
+	const struct msg_config_provider *in = &m->u.config_provider;
+	struct config_provider *out = &r->config->providers[r->providers++];
+
+	config_set_row(r, "config.provider", r->providers, NULL);
+	out->id = take_text(r, "id", in->id);
+	config_set_row(r, "config.provider", r->providers, out->id);
+	out->shared = in->shared;
+	out->concurrency = (uint32_t)in->concurrency;
+	if (out->concurrency == 0)
+		config_fail(r, "concurrency", "is 0");
+	return r->error;
+}
+
+/* The schema, then the template, which names properties of it. */
+static int
+compile_tool(struct config_reader *r, struct config_tool *t, const char *path)
+{
+	char err[sizeof(fault_rule)] = "";
+	int ret;
+
+	ret = schema_compile(t->input, &t->schema, err, sizeof(err));
+	if (ret == -EINVAL)
+		return config_fail(r, "input", err);
+	if (ret < 0)
+		return config_out_of_memory(r);
+	ret = requirement_compile(path, t->schema, &t->path, err, sizeof(err));
+	if (ret == -EINVAL)
+		return config_fail(r, "path", err);
+	return ret < 0 ? config_out_of_memory(r) : 0;
+}
+
+static int
+take_tool(struct config_reader *r, const struct message *m)
+{
+	const struct msg_config_tool *in = &m->u.config_tool;
+	struct config_tool *out = &r->config->tools[r->tools++];
+	const char *path;
+
+	config_set_row(r, "config.tool", r->tools, NULL);
+	out->name = take_text(r, "name", in->name);
+	config_set_row(r, "config.tool", r->tools, out->name);
+	out->description = take_text(r, "description", in->description);
+	out->namespace = take_text(r, "namespace", in->namespace);
+	out->effect = in->effect;
+	out->idempotent = in->idempotent;
+	out->action = take_text(r, "action", in->action);
+	out->resource = take_text(r, "resource", in->resource);
+	path = take_text(r, "path", in->path);
+	out->input = zone_bytes(&r->config->zone, in->input);
+	if (out->input.p == NULL)
+		return config_out_of_memory(r);
+	if (in->provider >= r->config->nproviders)
+		return config_fail(r, "provider", "is the index of no provider");
+	out->provider = (uint32_t)in->provider;
+	return r->error < 0 ? r->error : compile_tool(r, out, path);
+}
+
+/* The last grant is whole once another row than a capability comes. */
+static int
+close_grant(struct config_reader *r)
+{
+	const char *field = NULL, *fault;
+	struct capability *all;
+	struct grant *g;
+
+	if (r->grants == 0)
+		return 0;
+	g = &r->config->grants[r->grants - 1];
+	all = zone_alloc(&r->config->zone, r->ncapabilities, sizeof(*all));
+	if (all == NULL)
+		return config_out_of_memory(r);
+	memcpy(all, r->capabilities, r->ncapabilities * sizeof(*all));
+	g->capabilities = all;
+	g->ncapabilities = r->ncapabilities;
+	config_set_row(r, "config.grant", r->grants, g->id);
+	fault = grant_fault(g, &field);
+	return *fault == '\0' ? 0 : config_fail(r, field, fault);
+}
+
+static int
+take_grant(struct config_reader *r, const struct message *m)
+{
+	const struct msg_config_grant *in = &m->u.config_grant;
+	struct grant *out;
+
+	if (close_grant(r) < 0)
+		return r->error;
+	r->ncapabilities = 0;
+	out = &r->config->grants[r->grants++];
+	config_set_row(r, "config.grant", r->grants, NULL);
+	out->id = take_text(r, "id", in->id);
+	config_set_row(r, "config.grant", r->grants, out->id);
+	out->subject = take_text(r, "subject", in->subject);
+	out->issuer = take_text(r, "issuer", in->issuer);
+	out->namespace = take_text(r, "namespace", in->namespace);
+	out->issued_at_ms = in->issuedAt;
+	if (in->has_notBefore)
+		out->not_before_ms = in->notBefore;
+	if (in->has_expiresAt) {
+		/* 0 would mean never: what was meant to be over must not live for ever. */
+		if (in->expiresAt == 0)
+			config_fail(r, "expiresAt", "is 0");
+		out->expires_at_ms = in->expiresAt;
+	}
+	out->bounded = in->has_maxUses;
+	if (in->has_maxUses)
+		out->max_uses = (uint32_t)in->maxUses;
+	if (in->has_purposes)
+		out->purposes = take_list(
+		    r, "purposes", in->purposes, AUTHORITY_PURPOSES_MAX, &out->npurposes);
+	return r->error;
+}
+
+static int
+take_capability(struct config_reader *r, const struct message *m)
+{
+	const struct msg_config_capability *in = &m->u.config_capability;
+	const char *id = r->config->grants[r->grants - 1].id;
+	struct capability *out;
+
+	config_set_row(r, "config.capability", r->ncapabilities + 1, id);
+	if (r->ncapabilities == AUTHORITY_CAPABILITIES_MAX)
+		return config_fail(r, NULL, "is one more than a grant may have");
+	out = &r->capabilities[r->ncapabilities++];
+	*out = (struct capability){ .descendants = in->scope == scope_descendants };
+	out->namespace = take_text(r, "namespace", in->namespace);
+	if (in->has_owner)
+		out->owner = take_text(r, "owner", in->owner);
+	out->path.segment = take_list(r, "path", in->path, PATH_SEGMENTS_MAX, &out->path.n);
+	out->actions =
+	    take_list(r, "actions", in->actions, AUTHORITY_ACTIONS_MAX, &out->nactions);
+	return r->error;
+}
+
+static int
+take_end(struct config_reader *r, const struct message *m)
+{
+	(void)m;
+	return close_grant(r);
+}
+
+/* ---- the table ------------------------------------------------------------------------- */
+
+static const struct config_row rows[] = {
+	{ MSG_config_broker, PART_BROKER, take_broker },
+	{ MSG_config_runtime, PART_RUNTIMES, take_runtime },
+	{ MSG_config_provider, PART_PROVIDERS, take_provider },
+	{ MSG_config_tool, PART_TOOLS, take_tool },
+	{ MSG_config_grant, PART_GRANTS, take_grant },
+	{ MSG_config_capability, PART_GRANTS, take_capability },
+	{ MSG_config_end, PART_END, take_end },
+};
+
+const struct config_row *
+config_row(enum msg_type type)
+{
+	size_t i;
+
+	for (i = 0; i < countof(rows); i++)
+		if (rows[i].type == type)
+			return &rows[i];
+	return NULL;
+}

@@ -1,0 +1,52 @@
+/*
+ * config_rows: the inside of config: config.c reads the frames and their order,
+ * config_rows.c what each of them says.
+ */
+#ifndef BROKER_CONFIG_ROWS_H
+#define BROKER_CONFIG_ROWS_H
+
+#include "broker/config.h"
+
+/* Where rows stand: each kind after the ones before it. */
+enum config_part {
+	PART_BROKER,
+	PART_RUNTIMES,
+	PART_PROVIDERS,
+	PART_TOOLS,
+	PART_GRANTS,
+	PART_END,
+};
+
+struct config_reader {
+	struct config *config;
+	struct fault *fault;
+	bool begun;
+	enum config_part part;					    /* of the last row */
+	size_t rows;						    /* of all kinds */
+	size_t runtimes, providers, tools, grants;		    /* of each kind */
+	struct capability capabilities[AUTHORITY_CAPABILITIES_MAX]; /* of the last grant */
+	size_t ncapabilities;
+	int error;
+};
+
+/* Returns 0 or config_reader.error. */
+typedef int config_row_fn(struct config_reader *r, const struct message *m);
+
+struct config_row {
+	enum msg_type type;
+	enum config_part part;
+	config_row_fn *take;
+};
+
+/* What is done with a row of that type; NULL if none may stand in a configuration. */
+const struct config_row *config_row(enum msg_type type);
+
+/* Names the row being read: "config.tool 2 (files.read)"; `number` may be 0, `id` NULL. */
+void config_set_row(struct config_reader *r, const char *kind, size_t number, const char *id);
+/* The same text, for config_read()'s caller. */
+const char *config_row_text(void);
+/* Notes a failure of the row; the first one stands.  `field` is static.  Returns it. */
+int config_fail(struct config_reader *r, const char *field, const char *rule);
+int config_out_of_memory(struct config_reader *r);
+
+#endif /* BROKER_CONFIG_ROWS_H */
