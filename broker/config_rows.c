@@ -44,6 +44,8 @@ config_set_row(struct config_reader *r, const char *kind, size_t number, const c
 {
 	char place[24] = "";
 
+	if (r->error != 0)
+		return; /* the row that failed stands */
 	r->fault->method = *kind != '\0' ? kind : NULL;
 	if (number > 0)
 		snprintf(place, sizeof(place), " %zu", number);

@@ -64,6 +64,8 @@ put_pointer(struct compiler *c, size_t *n, const struct where *w)
 			put(c, n, "~0", 2);
 		else if (w->key.p[i] == '/')
 			put(c, n, "~1", 2);
+		else if (w->key.p[i] == '\0')
+			put(c, n, "\\0", 2); /* the text must not end here */
 		else
 			put(c, n, (const char *)w->key.p + i, 1);
 	}

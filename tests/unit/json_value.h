@@ -21,35 +21,27 @@ json_value_add(struct buf *b, json_t *j)
 	switch (json_typeof(j)) {
 	case JSON_OBJECT:
 		pack_map(b, (uint32_t)json_object_size(j));
-		json_object_foreach(j, key, member) {
+		json_object_foreach(j, key, member)
+		{
 			pack_str(b, key);
 			json_value_add(b, member);
 		}
 		break;
 	case JSON_ARRAY:
 		pack_array(b, (uint32_t)json_array_size(j));
-		json_array_foreach(j, i, member)
-			json_value_add(b, member);
+		json_array_foreach(j, i, member) json_value_add(b, member);
 		break;
-	case JSON_STRING:
-		pack_str_n(b, json_string_value(j), json_string_length(j));
-		break;
+	case JSON_STRING: pack_str_n(b, json_string_value(j), json_string_length(j)); break;
 	case JSON_INTEGER:
 		if (json_integer_value(j) < 0)
 			pack_int(b, json_integer_value(j));
 		else
 			pack_uint(b, (uint64_t)json_integer_value(j));
 		break;
-	case JSON_REAL:
-		pack_real(b, json_real_value(j));
-		break;
+	case JSON_REAL: pack_real(b, json_real_value(j)); break;
 	case JSON_TRUE:
-	case JSON_FALSE:
-		pack_bool(b, json_is_true(j));
-		break;
-	case JSON_NULL:
-		pack_nil(b);
-		break;
+	case JSON_FALSE: pack_bool(b, json_is_true(j)); break;
+	case JSON_NULL: pack_nil(b); break;
 	}
 }
 
@@ -75,7 +67,7 @@ json_value(struct buf *b, const char *text)
 	free(json);
 	ck_assert(!b->failed);
 	ck_assert_int_eq(walk_value(b->p, b->n, &fault), 0);
-	return (struct slice) { b->p, b->n };
+	return (struct slice){ b->p, b->n };
 }
 
 #endif /* TESTS_JSON_VALUE_H */

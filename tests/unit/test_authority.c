@@ -24,7 +24,10 @@ static const char *seg_docs_a[] = { "docs", "a" }, *seg_star[] = { "*" };
 static const char *seg_up[] = { "docs", "..", "secret" }, *seg_empty[] = { "" };
 static const char *for_work[] = { "play", "work" }, *for_play[] = { "play" };
 
-#define PATH(a)	   { a, countof(a) }
+#define PATH(a)                                                                                \
+	{                                                                                      \
+		a, countof(a)                                                                  \
+	}
 #define ACTIONS(a) a, countof(a)
 
 static const struct capability docs_below = { "workspace", NULL, PATH(seg_docs), true,
@@ -77,11 +80,20 @@ static const struct {
 	enum verdict want;
 	const char *reason;
 } covers[] = {
-#define CAP(path, below, actions) { "workspace", NULL, PATH(path), below, ACTIONS(actions) }
-#define ROOT(below, actions)	  { "workspace", NULL, { NULL, 0 }, below, ACTIONS(actions) }
-#define REQ(path, action)	  { "workspace", NULL, PATH(path), action }
-#define YES			  VERDICT_allowed
-#define NO			  VERDICT_no_matching_grant
+#define CAP(path, below, actions)                                                              \
+	{                                                                                      \
+		"workspace", NULL, PATH(path), below, ACTIONS(actions)                         \
+	}
+#define ROOT(below, actions)                                                                   \
+	{                                                                                      \
+		"workspace", NULL, { NULL, 0 }, below, ACTIONS(actions)                        \
+	}
+#define REQ(path, action)                                                                      \
+	{                                                                                      \
+		"workspace", NULL, PATH(path), action                                          \
+	}
+#define YES VERDICT_allowed
+#define NO  VERDICT_no_matching_grant
 	{ CAP(seg_docs, false, act_read), REQ(seg_docs, "read"), YES, "exact, itself" },
 	{ CAP(seg_docs, false, act_read), REQ(seg_docs_a, "read"), NO, "exact, below" },
 	{ CAP(seg_docs, true, act_read), REQ(seg_docs, "read"), YES, "descendants, itself" },
@@ -92,7 +104,8 @@ static const struct {
 	{ ROOT(false, act_read), { "workspace", NULL, { NULL, 0 }, "read" }, YES, "the root" },
 	{ CAP(seg_docs, true, act_read), { "workspace", NULL, { NULL, 0 }, "read" }, NO,
 	    "the root from below" },
-	{ CAP(seg_star, true, act_read), REQ(seg_docs, "read"), NO, "a star is a name in a path" },
+	{ CAP(seg_star, true, act_read), REQ(seg_docs, "read"), NO,
+	    "a star is a name in a path" },
 	{ CAP(seg_docs, true, act_rw), REQ(seg_docs, "list"), YES, "second action" },
 	{ CAP(seg_docs, true, act_read), REQ(seg_docs, "write"), NO, "other action" },
 	{ CAP(seg_docs, true, act_all), REQ(seg_docs, "write"), YES, "a held star covers all" },
@@ -108,15 +121,16 @@ static const struct {
 	    REQ(seg_docs, "read"), YES, "names the context's owner" },
 	{ { "workspace", "human:x", PATH(seg_docs), true, ACTIONS(act_read) },
 	    REQ(seg_docs, "read"), NO, "names another owner" },
-	{ CAP(seg_docs, true, act_read), { "workspace", "human:o", PATH(seg_docs), "read" }, YES,
-	    "requirement names the context's owner" },
+	{ CAP(seg_docs, true, act_read), { "workspace", "human:o", PATH(seg_docs), "read" },
+	    YES, "requirement names the context's owner" },
 	{ CAP(seg_docs, true, act_read), { "workspace", "human:x", PATH(seg_docs), "read" },
 	    VERDICT_invalid_request, "requirement names another owner" },
 	{ { "workspace", "human:x", PATH(seg_docs), true, ACTIONS(act_read) },
 	    { "workspace", "human:x", PATH(seg_docs), "read" }, VERDICT_invalid_request,
 	    "both name another owner" },
 	{ ROOT(true, act_all), REQ(seg_up, "read"), VERDICT_invalid_request, "dot-dot" },
-	{ ROOT(true, act_all), REQ(seg_empty, "read"), VERDICT_invalid_request, "empty segment" },
+	{ ROOT(true, act_all), REQ(seg_empty, "read"), VERDICT_invalid_request,
+	    "empty segment" },
 	{ ROOT(true, act_all), REQ(seg_docs, ""), VERDICT_invalid_request, "empty action" },
 	{ ROOT(true, act_all), REQ(seg_docs, NULL), VERDICT_invalid_request, "no action" },
 	{ ROOT(true, act_all), { "", NULL, PATH(seg_docs), "read" }, VERDICT_invalid_request,
@@ -128,8 +142,8 @@ START_TEST(one_capability_covers_or_does_not)
 	struct grant g = GRANT(.capabilities = &covers[_i].cap);
 	struct decision d = decide_one(&g, &covers[_i].req);
 
-	ck_assert_msg(d.verdict == covers[_i].want, "%s: %s", covers[_i].reason,
-	    verdict_name(d.verdict));
+	ck_assert_msg(
+	    d.verdict == covers[_i].want, "%s: %s", covers[_i].reason, verdict_name(d.verdict));
 	if (covers[_i].want == NO)
 		ck_assert_int_eq(d.nearest, REJECTION_capability);
 	else
@@ -148,11 +162,11 @@ START_TEST(capabilities_are_not_combined) /* TU-34 */
 	struct grant g[2] = { GRANT(.capabilities = halves, .ncapabilities = 3),
 		GRANT(.capabilities = &halves[1]) };
 
-	ck_assert_int_eq(authority_decide(g, 2, &ctx, &read_docs_a, NOW).verdict,
-	    VERDICT_no_matching_grant);
+	ck_assert_int_eq(
+	    authority_decide(g, 2, &ctx, &read_docs_a, NOW).verdict, VERDICT_no_matching_grant);
 	g[0].ncapabilities = 1;
-	ck_assert_int_eq(authority_decide(g, 2, &ctx, &read_docs_a, NOW).verdict,
-	    VERDICT_no_matching_grant);
+	ck_assert_int_eq(
+	    authority_decide(g, 2, &ctx, &read_docs_a, NOW).verdict, VERDICT_no_matching_grant);
 }
 END_TEST
 
@@ -177,11 +191,14 @@ static const struct {
 	{ GRANT(.expires_at_ms = NOW), REJECTION_window, "expires now" },
 	{ GRANT(.expires_at_ms = ADMITTED + 1), REJECTION_window, "expired in mid-turn" },
 	{ GRANT(.revoked_at_ms = 1), REJECTION_revoked, "revoked before" },
-	{ GRANT(.revoked_at_ms = NOW + 5), REJECTION_revoked, "revoked, whatever the clock says" },
+	{ GRANT(.revoked_at_ms = NOW + 5), REJECTION_revoked,
+	    "revoked, whatever the clock says" },
 	{ GRANT(.purposes = for_work, .npurposes = 2), REJECTION_none, "one of its purposes" },
 	{ GRANT(.purposes = for_play, .npurposes = 1), REJECTION_purpose, "another purpose" },
-	{ GRANT(.purposes = for_work, .npurposes = 0), REJECTION_purpose, "an empty list is none" },
-	{ GRANT(.capabilities = NULL, .ncapabilities = 0), REJECTION_capability, "nothing in it" },
+	{ GRANT(.purposes = for_work, .npurposes = 0), REJECTION_purpose,
+	    "an empty list is none" },
+	{ GRANT(.capabilities = NULL, .ncapabilities = 0), REJECTION_capability,
+	    "nothing in it" },
 	{ GRANT(.bounded = true, .max_uses = 2, .spent = 1), REJECTION_none, "a use left" },
 	{ GRANT(.bounded = true, .max_uses = 2, .spent = 2), REJECTION_exhausted, "none left" },
 	{ GRANT(.bounded = true, .max_uses = 2, .spent = 3), REJECTION_exhausted, "overspent" },
@@ -193,17 +210,16 @@ START_TEST(a_grant_is_eligible_or_says_why_not)
 	struct decision d = decide_one(&eligibility[_i].g, &read_docs_a);
 	enum rejection want = eligibility[_i].want;
 
-	ck_assert_msg(d.nearest == want, "%s: %s", eligibility[_i].reason,
-	    rejection_name(d.nearest));
-	ck_assert_int_eq(d.verdict,
-	    want == REJECTION_none	    ? VERDICT_allowed
-		: want == REJECTION_exhausted ? VERDICT_grant_exhausted
-					      : VERDICT_no_matching_grant);
+	ck_assert_msg(
+	    d.nearest == want, "%s: %s", eligibility[_i].reason, rejection_name(d.nearest));
+	ck_assert_int_eq(d.verdict, want == REJECTION_none	  ? VERDICT_allowed
+				    : want == REJECTION_exhausted ? VERDICT_grant_exhausted
+								  : VERDICT_no_matching_grant);
 	ck_assert_int_eq(d.grant != NULL,
 	    d.verdict == VERDICT_allowed || d.verdict == VERDICT_grant_exhausted);
 	/* Discovery sees what execution would accept, and consumes nothing (TU-43). */
-	ck_assert_int_eq(authority_discoverable(&eligibility[_i].g, 1, &ctx, "workspace", "read",
-			     NOW),
+	ck_assert_int_eq(
+	    authority_discoverable(&eligibility[_i].g, 1, &ctx, "workspace", "read", NOW),
 	    want == REJECTION_none);
 }
 END_TEST
@@ -230,7 +246,8 @@ static const struct {
 	{ { "agent:a", "human:h", "human:o", NULL, "work", ADMITTED }, "no namespace" },
 	{ { "agent:a", "human:h", "human:o", "default", "", ADMITTED }, "no purpose" },
 	{ { "a", "human:h", "human:o", "default", "work", ADMITTED }, "actor without a kind" },
-	{ { "agent:", "human:h", "human:o", "default", "work", ADMITTED }, "actor without an id" },
+	{ { "agent:", "human:h", "human:o", "default", "work", ADMITTED },
+	    "actor without an id" },
 	{ { "robot:a", "human:h", "human:o", "default", "work", ADMITTED }, "unknown kind" },
 };
 
@@ -268,8 +285,8 @@ START_TEST(an_unbounded_grant_is_taken_before_a_bounded_one)
 	g[2].spent = 1;
 	ck_assert_ptr_eq(authority_decide(g, 4, &ctx, &read_docs_a, NOW).grant, &g[3]);
 	g[3].spent = 1;
-	ck_assert_int_eq(authority_decide(g, 4, &ctx, &read_docs_a, NOW).verdict,
-	    VERDICT_grant_exhausted);
+	ck_assert_int_eq(
+	    authority_decide(g, 4, &ctx, &read_docs_a, NOW).verdict, VERDICT_grant_exhausted);
 	ck_assert_ptr_eq(authority_decide(g, 4, &ctx, &read_docs_a, NOW).grant, &g[1]);
 }
 END_TEST
@@ -318,7 +335,8 @@ END_TEST
 
 /* ---- grants that are none ------------------------------------------------------------- */
 
-static const struct capability no_actions = { "workspace", NULL, PATH(seg_docs), true, NULL, 0 };
+static const struct capability no_actions = { "workspace", NULL, PATH(seg_docs), true, NULL,
+	0 };
 static const struct capability bad_path = { "workspace", NULL, PATH(seg_up), true,
 	ACTIONS(act_read) };
 static const struct capability bad_owner = { "workspace", "o", PATH(seg_docs), true,
@@ -420,7 +438,7 @@ random_capability(struct world *w, size_t i, size_t k)
 		w->seg[i][k][j] = words[pick(4)];
 		w->act[i][k][j] = actions[pick(4)];
 	}
-	*c = (struct capability) { pick(5) == 0 ? "other" : "workspace",
+	*c = (struct capability){ pick(5) == 0 ? "other" : "workspace",
 		pick(4) != 0 ? NULL : people[pick(3)], { w->seg[i][k], pick(MEMBERS_MAX) },
 		pick(2) == 0, w->act[i][k], 1 + pick(2) };
 }
@@ -436,7 +454,7 @@ random_world(struct world *w)
 			random_capability(w, i, k);
 			w->why[i][k] = pick(2) == 0 ? "work" : "play";
 		}
-		w->g[i] = (struct grant) { .id = "g",
+		w->g[i] = (struct grant){ .id = "g",
 			.subject = pick(6) == 0 ? people[pick(3)] : "agent:a",
 			.issuer = pick(6) == 0 ? people[pick(3)] : "human:h",
 			.namespace = pick(8) == 0 ? spaces[pick(2)] : "default",
@@ -461,7 +479,7 @@ random_requirement(const char **segments)
 
 	for (j = 0; j < MEMBERS_MAX; j++)
 		segments[j] = words[pick(4)];
-	return (struct requirement) { pick(6) == 0 ? "other" : "workspace",
+	return (struct requirement){ pick(6) == 0 ? "other" : "workspace",
 		pick(3) == 0 ? "human:o" : NULL, { segments, pick(MEMBERS_MAX + 1) },
 		actions[pick(4)] };
 }
@@ -488,11 +506,11 @@ model_capability(const struct capability *c, const struct requirement *r)
 	text_of(&c->path, have);
 	text_of(&r->path, want);
 	place = strcmp(have, want) == 0 ||
-	    (c->descendants && strncmp(have, want, strlen(have)) == 0);
+		(c->descendants && strncmp(have, want, strlen(have)) == 0);
 	for (i = 0; i < c->nactions; i++)
 		action |= c->actions[i][0] == '*' || strcmp(c->actions[i], r->action) == 0;
 	return place && action && strcmp(c->namespace, r->namespace) == 0 &&
-	    (c->owner == NULL || strcmp(c->owner, "human:o") == 0);
+	       (c->owner == NULL || strcmp(c->owner, "human:o") == 0);
 }
 
 static bool
@@ -507,9 +525,9 @@ model_grant(const struct grant *g, const struct requirement *r, bool *ret_spent)
 		covered |= model_capability(&g->capabilities[i], r);
 	*ret_spent = g->bounded && !(g->spent < g->max_uses);
 	return covered && purpose && strcmp(g->subject, "agent:a") == 0 &&
-	    strcmp(g->issuer, "human:h") == 0 && strcmp(g->namespace, "default") == 0 &&
-	    !(g->issued_at_ms > ADMITTED) && !(g->not_before_ms > ADMITTED) &&
-	    (g->expires_at_ms == 0 || g->expires_at_ms > NOW) && g->revoked_at_ms == 0;
+	       strcmp(g->issuer, "human:h") == 0 && strcmp(g->namespace, "default") == 0 &&
+	       !(g->issued_at_ms > ADMITTED) && !(g->not_before_ms > ADMITTED) &&
+	       (g->expires_at_ms == 0 || g->expires_at_ms > NOW) && g->revoked_at_ms == 0;
 }
 
 /* What the contract says of the whole: TU-34, TU-45, and which grant it is. */
@@ -532,7 +550,7 @@ model_decide(const struct world *w, const struct requirement *r, const struct gr
 	}
 	*ret = unbounded != NULL ? unbounded : bounded != NULL ? bounded : exhausted;
 	return unbounded != NULL || bounded != NULL ? VERDICT_allowed
-	    : exhausted != NULL			    ? VERDICT_grant_exhausted
+	       : exhausted != NULL		    ? VERDICT_grant_exhausted
 						    : VERDICT_no_matching_grant;
 }
 
@@ -557,7 +575,7 @@ START_TEST(decisions_are_those_of_the_model)
 		seen[want]++;
 		/* What can be executed can be discovered. */
 		ck_assert(d.verdict != VERDICT_allowed ||
-		    authority_discoverable(w.g, w.n, &ctx, r.namespace, r.action, NOW));
+			  authority_discoverable(w.g, w.n, &ctx, r.namespace, r.action, NOW));
 	}
 	/* A generator that never allows would prove nothing. */
 	ck_assert_uint_ge(seen[VERDICT_allowed], ROUNDS / 20);
@@ -587,8 +605,8 @@ START_TEST(what_is_allowed_is_covered_by_one_capability_alone) /* TU-34 */
 			one = *d.grant;
 			one.capabilities = &d.grant->capabilities[k];
 			one.ncapabilities = 1;
-			found += authority_decide(&one, 1, &ctx, &r, NOW).verdict ==
-			    VERDICT_allowed;
+			found +=
+			    authority_decide(&one, 1, &ctx, &r, NOW).verdict == VERDICT_allowed;
 		}
 		ck_assert_uint_ge(found, 1);
 	}
@@ -616,7 +634,7 @@ START_TEST(a_capability_split_over_two_grants_gives_nothing_new) /* TU-34 */
 		whole++;
 		/* Place in one grant, action in the other: neither has both. */
 		half[0] = half[1] = w.c[0][0];
-		half[0].actions = (const char *[]) { "nothing" };
+		half[0].actions = (const char *[]){ "nothing" };
 		half[0].nactions = 1;
 		half[1].namespace = "elsewhere";
 		split[0] = split[1] = w.g[0];

@@ -37,7 +37,8 @@ static const struct {
 	{ "...", "..." },
 	{ ".hidden/..b", ".hidden|..b" },
 	{ "*", "*" },
-	{ "caf\xc3\xa9/\xe6\xbc\xa2/\xf0\x9f\x8c\x8a", "caf\xc3\xa9|\xe6\xbc\xa2|\xf0\x9f\x8c\x8a" },
+	{ "caf\xc3\xa9/\xe6\xbc\xa2/\xf0\x9f\x8c\x8a",
+	    "caf\xc3\xa9|\xe6\xbc\xa2|\xf0\x9f\x8c\x8a" },
 };
 
 START_TEST(a_good_text_becomes_its_segments)
@@ -89,9 +90,9 @@ static const struct {
 	{ TEXT("a\x80"), "not UTF-8" },
 	{ TEXT("a\xc3"), "not UTF-8" },
 	{ TEXT("\xc0\xae\xc0\xae"), "not UTF-8" }, /* ".." overlong */
-	{ TEXT("\xe0\x80\xaf"), "not UTF-8" }, /* "/" overlong */
+	{ TEXT("\xe0\x80\xaf"), "not UTF-8" },	   /* "/" overlong */
 	{ TEXT("\xf0\x80\x80\xaf"), "not UTF-8" },
-	{ TEXT("\xed\xa0\x80"), "not UTF-8" }, /* a surrogate */
+	{ TEXT("\xed\xa0\x80"), "not UTF-8" },	   /* a surrogate */
 	{ TEXT("\xf4\x90\x80\x80"), "not UTF-8" }, /* beyond U+10FFFF */
 	{ TEXT("\xf8\x88\x80\x80\x80"), "not UTF-8" },
 };
@@ -144,7 +145,7 @@ START_TEST(a_path_ends_at_64_segments)
 
 	for (i = 0; i < countof(one); i++)
 		one[i] = "x";
-	p = (struct path) { one, PATH_SEGMENTS_MAX };
+	p = (struct path){ one, PATH_SEGMENTS_MAX };
 	ck_assert_str_eq(path_fault(&p), "");
 	p.n++;
 	ck_assert_str_eq(path_fault(&p), "too many segments");
@@ -155,8 +156,8 @@ START_TEST(a_path_with_a_missing_segment_is_none)
 {
 	const char *one[] = { "a", NULL };
 
-	ck_assert_str_eq(path_fault(&(struct path) { one, 2 }), "a segment is missing");
-	ck_assert_str_eq(path_fault(&(struct path) { NULL, 1 }), "a segment is missing");
+	ck_assert_str_eq(path_fault(&(struct path){ one, 2 }), "a segment is missing");
+	ck_assert_str_eq(path_fault(&(struct path){ NULL, 1 }), "a segment is missing");
 }
 END_TEST
 
@@ -208,7 +209,8 @@ main(void)
 	tcase_add_test(parse, a_path_ends_at_64_segments);
 	tcase_add_test(parse, a_path_with_a_missing_segment_is_none);
 	suite_add_tcase(s, parse);
-	tcase_add_loop_test(compare, below_is_by_segment_and_never_by_prefix, 0, countof(pairs));
+	tcase_add_loop_test(
+	    compare, below_is_by_segment_and_never_by_prefix, 0, countof(pairs));
 	suite_add_tcase(s, compare);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

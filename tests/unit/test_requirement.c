@@ -123,7 +123,8 @@ static const struct {
 	    "path: is not a path: a segment is . or .." },
 	{ "docs/{name}", "{'name':'/etc/shadow'}", NULL, INVALID,
 	    "name: is not a path: it begins with a slash" },
-	{ "{path}", "{'path':'a//b'}", NULL, INVALID, "path: is not a path: a segment is empty" },
+	{ "{path}", "{'path':'a//b'}", NULL, INVALID,
+	    "path: is not a path: a segment is empty" },
 	{ "{path}", "{'path':'a\\u0000b'}", NULL, INVALID,
 	    "path: is not a path: a segment holds a separator or control character" },
 	{ "{path}", "{'path':'a\\nb'}", NULL, INVALID,
@@ -154,7 +155,7 @@ assert_path(const struct resolved_requirement *r, const char *json)
 	struct slice in, list = json_value(&want, json);
 	size_t i;
 
-	ck_assert(slice_equal((struct slice) { r->path.p, r->path.n }, list));
+	ck_assert(slice_equal((struct slice){ r->path.p, r->path.n }, list));
 	in = list;
 	ck_assert_uint_eq(value_next(&in).count, r->requirement.path.n);
 	for (i = 0; i < r->requirement.path.n; i++)
@@ -172,8 +173,8 @@ START_TEST(a_call_resolves_or_says_why_not)
 	char err[256] = "";
 	int ret;
 
-	ret = requirement_resolve(t, "workspace", "read", json_value(&b, calls[_i].arguments), &r,
-	    &code, err, sizeof(err));
+	ret = requirement_resolve(t, "workspace", "read", json_value(&b, calls[_i].arguments),
+	    &r, &code, err, sizeof(err));
 	/* Nothing of the arguments is kept. */
 	memset(b.p, 0xc1, b.n);
 	buf_finish(&b);
@@ -216,8 +217,8 @@ START_TEST(a_path_of_two_arguments_ends_at_64_segments)
 		pack_str_n(&b, half, 2 * 32);
 		pack_str(&b, "name");
 		pack_str_n(&b, half, 2 * (32 + extra));
-		ret = requirement_resolve(t, "w", "read", (struct slice) { b.p, b.n }, &r, &code,
-		    err, sizeof(err));
+		ret = requirement_resolve(
+		    t, "w", "read", (struct slice){ b.p, b.n }, &r, &code, err, sizeof(err));
 		buf_finish(&b);
 		ck_assert_int_eq(ret, extra == 0 ? 0 : -EINVAL);
 		if (extra == 0)
@@ -234,8 +235,12 @@ START_TEST(what_was_resolved_is_what_is_decided) /* TU-34, TU-35 */
 {
 	const char *docs[] = { "docs" }, *read[] = { "read" };
 	const struct capability cap = { "workspace", NULL, { docs, 1 }, true, read, 1 };
-	const struct grant g = { .id = "g", .subject = "agent:a", .issuer = "human:h",
-		.namespace = "default", .capabilities = &cap, .ncapabilities = 1 };
+	const struct grant g = { .id = "g",
+		.subject = "agent:a",
+		.issuer = "human:h",
+		.namespace = "default",
+		.capabilities = &cap,
+		.ncapabilities = 1 };
 	const struct context ctx = { "agent:a", "human:h", "human:h", "default", "work", 1 };
 	static const struct {
 		const char *arguments;
@@ -254,9 +259,9 @@ START_TEST(what_was_resolved_is_what_is_decided) /* TU-34, TU-35 */
 	size_t i;
 
 	for (i = 0; i < countof(cases); i++) {
-		ck_assert_int_eq(requirement_resolve(t, "workspace", "read",
-				     json_value(&b, cases[i].arguments), &r, &code, err,
-				     sizeof(err)),
+		ck_assert_int_eq(
+		    requirement_resolve(t, "workspace", "read",
+			json_value(&b, cases[i].arguments), &r, &code, err, sizeof(err)),
 		    0);
 		ck_assert_int_eq(
 		    authority_decide(&g, 1, &ctx, &r.requirement, 2).verdict, cases[i].want);

@@ -19,7 +19,8 @@ static const struct {
 	{ "{'type':'object'}", NULL },
 	{ OBJECT(""), NULL },
 	{ OBJECT("'a':{'type':'string'}"), NULL },
-	{ "{'$schema':'https://json-schema.org/draft/2020-12/schema','type':'object','title':'t',"
+	{ "{'$schema':'https://json-schema.org/draft/2020-12/"
+	  "schema','type':'object','title':'t',"
 	  "'description':'d','default':{},'required':['a'],'additionalProperties':false,"
 	  "'properties':{'a':{'type':'string','title':'t','description':'d','default':3}}}",
 	    NULL },
@@ -89,7 +90,8 @@ static const struct {
 	    "/properties/a: can be met by no value" },
 	{ OBJECT("'a':{'type':'number','minimum':2,'maximum':1.5}"),
 	    "/properties/a: can be met by no value" },
-	{ OBJECT("'a':{'type':'number','minimum':'2'}"), "/properties/a/minimum: is not a number" },
+	{ OBJECT("'a':{'type':'number','minimum':'2'}"),
+	    "/properties/a/minimum: is not a number" },
 	{ OBJECT("'a':{'type':'number','maximum':true}"),
 	    "/properties/a/maximum: is not a number" },
 	{ OBJECT("'a':{'type':'string','enum':[]}"),
@@ -138,7 +140,7 @@ START_TEST(an_error_never_leaves_its_buffer)
 	for (cap = 0; cap < 100; cap++) {
 		memset(err, '#', sizeof(err));
 		ck_assert_int_eq(
-		    schema_compile((struct slice) { b.p, b.n }, &s, err, cap), -EINVAL);
+		    schema_compile((struct slice){ b.p, b.n }, &s, err, cap), -EINVAL);
 		if (cap > 0)
 			ck_assert_uint_le(strlen(err), cap - 1);
 		ck_assert_int_eq(err[cap], '#');
@@ -160,17 +162,19 @@ START_TEST(a_name_with_a_nul_is_another_name)
 	pack_map(&b, 1);
 	pack_str_n(&b, "a\0b", 3);
 	pack_raw(&b, slice_of("\x80"));
-	ck_assert_int_eq(schema_compile((struct slice) { b.p, b.n }, &s, err, sizeof(err)), -EINVAL);
+	ck_assert_int_eq(
+	    schema_compile((struct slice){ b.p, b.n }, &s, err, sizeof(err)), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(err, "without a NUL"));
 	buf_finish(&b);
 
 	json_value(&b, OBJECT("'a':{'type':'string'}"));
-	ck_assert_int_eq(schema_compile((struct slice) { b.p, b.n }, &s, err, sizeof(err)), 0);
+	ck_assert_int_eq(schema_compile((struct slice){ b.p, b.n }, &s, err, sizeof(err)), 0);
 	buf_finish(&b);
 	pack_map(&b, 1);
 	pack_str_n(&b, "a\0", 2);
 	pack_str(&b, "x");
-	ck_assert_int_eq(schema_check(s, (struct slice) { b.p, b.n }, err, sizeof(err)), -EINVAL);
+	ck_assert_int_eq(
+	    schema_check(s, (struct slice){ b.p, b.n }, err, sizeof(err)), -EINVAL);
 	ck_assert_str_eq(err, "argument 1 is not one of the tool's");
 	buf_finish(&b);
 	schema_destroy(s);
@@ -219,12 +223,12 @@ START_TEST(what_a_check_may_cost_is_bounded)
 	for (i = 0; i < 2; i++) {
 		pack_many(&b, most[i], i == 1);
 		ck_assert_int_eq(
-		    schema_compile((struct slice) { b.p, b.n }, &s, err, sizeof(err)), 0);
+		    schema_compile((struct slice){ b.p, b.n }, &s, err, sizeof(err)), 0);
 		schema_destroy(s);
 		buf_finish(&b);
 		pack_many(&b, most[i] + 1, i == 1);
 		ck_assert_int_eq(
-		    schema_compile((struct slice) { b.p, b.n }, &s, err, sizeof(err)), -EINVAL);
+		    schema_compile((struct slice){ b.p, b.n }, &s, err, sizeof(err)), -EINVAL);
 		ck_assert_ptr_nonnull(strstr(err, "more than"));
 		buf_finish(&b);
 	}
@@ -241,7 +245,7 @@ START_TEST(properties_can_be_asked_for)
 
 	json_value(&b, "{'type':'object','required':['b'],'properties':{'b':{'type':'string'},"
 		       "'a':{'type':'integer'}}}");
-	ck_assert_int_eq(schema_compile((struct slice) { b.p, b.n }, &s, err, sizeof(err)), 0);
+	ck_assert_int_eq(schema_compile((struct slice){ b.p, b.n }, &s, err, sizeof(err)), 0);
 	/* Nothing of the packed form is kept. */
 	memset(b.p, 0xc1, b.n);
 	buf_finish(&b);
@@ -323,7 +327,8 @@ compile(const char *text)
 	struct buf b = { 0 };
 	char err[256] = "";
 
-	ck_assert_msg(schema_compile(json_value(&b, text), &s, err, sizeof(err)) == 0, "%s", err);
+	ck_assert_msg(
+	    schema_compile(json_value(&b, text), &s, err, sizeof(err)) == 0, "%s", err);
 	buf_finish(&b);
 	return s;
 }
@@ -349,7 +354,8 @@ END_TEST
 
 START_TEST(the_ends_of_64_bits_are_compared_exactly)
 {
-	struct schema *s = compile(OBJECT("'a':{'type':'number','maximum':9223372036854775807}"));
+	struct schema *s =
+	    compile(OBJECT("'a':{'type':'number','maximum':9223372036854775807}"));
 	const uint64_t limit = INT64_MAX;
 	struct buf b = { 0 };
 	char err[256];
@@ -357,17 +363,19 @@ START_TEST(the_ends_of_64_bits_are_compared_exactly)
 	pack_map(&b, 1);
 	pack_str(&b, "a");
 	pack_uint(&b, limit);
-	ck_assert_int_eq(schema_check(s, (struct slice) { b.p, b.n }, err, sizeof(err)), 0);
+	ck_assert_int_eq(schema_check(s, (struct slice){ b.p, b.n }, err, sizeof(err)), 0);
 	buf_finish(&b);
 	pack_map(&b, 1);
 	pack_str(&b, "a");
 	pack_uint(&b, limit + 1);
-	ck_assert_int_eq(schema_check(s, (struct slice) { b.p, b.n }, err, sizeof(err)), -EINVAL);
+	ck_assert_int_eq(
+	    schema_check(s, (struct slice){ b.p, b.n }, err, sizeof(err)), -EINVAL);
 	buf_finish(&b);
 	pack_map(&b, 1);
 	pack_str(&b, "a");
 	pack_real(&b, 9223372036854775808.0);
-	ck_assert_int_eq(schema_check(s, (struct slice) { b.p, b.n }, err, sizeof(err)), -EINVAL);
+	ck_assert_int_eq(
+	    schema_check(s, (struct slice){ b.p, b.n }, err, sizeof(err)), -EINVAL);
 	buf_finish(&b);
 	schema_destroy(s);
 }
