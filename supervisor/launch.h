@@ -22,7 +22,9 @@ struct launch;
 
 /* One directory or file of the operator's, shown in the chamber. */
 struct chamber_mount {
-	const char *source; /* absolute, or relative to the caller's working directory */
+	/* Absolute, or relative to the caller's working directory; ELOOP if any part of it is a
+	 * link, which a chamber could have put there: resolve it when the configuration is read. */
+	const char *source;
 	const char *target; /* absolute, in the chamber */
 	bool writable;
 	bool idmap; /* as root: the chamber's uid stands for the owner of `source` */
@@ -73,6 +75,10 @@ void launch_kill(struct launch *l, enum ending cause);
 
 /* Sends a signal to the program, not to its descendants.  Returns 0 or a negative errno. */
 int launch_signal(struct launch *l, int signo);
+
+/* Numbers of the program's own processes, for status and tests: pid 1 of the chamber, in
+ * our pid namespace; 0 until it is born and once it is reaped. */
+pid_t launch_pid(const struct launch *l);
 
 /* One line: what `layer` with `error` means on this machine and what to do about it. */
 void launch_explain(enum layer layer, int error, char *buf, size_t cap);

@@ -1,0 +1,554 @@
+#include "supervisor/launch.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <event2/event.h>
+
+#include "common/util.h"
+#include "supervisor/cgroup.h"
+#include "supervisor/launch_exit.h"
+#include "supervisor/launch_plan.h"
+#include "supervisor/launch_spawn.h"
+#include "supervisor/profiles.h"
+#include "worker/plan.h"
+
+/*
+ * A launch is over when both of its processes are reaped and the launch socket has been
+ * read to its end; only then does it speak of refusal or exit.  Any step may be the last
+ * one of any process, so nothing here waits for a particular next message: each report is
+ * checked against those that came before it, and every end leads to launch_settle().
+ */
+struct launch {
+	struct event_base *base;
+	struct launch_handler handler;
+	void *arg;
+
+	struct launch_proc launcher, init;
+	int runtime_fd; /* the program's pidfd; without an init, pid 1's own */
+	bool runtime_is_init;
+
+	int socket_fd, status_fd, notify_fd;
+	struct event *on_socket, *on_launcher, *on_init, *on_notify;
+
+	struct plan_header *page; /* where the kernel writes the pid of pid 1 */
+	size_t page_size;
+
+	unsigned seen; /* 1 << enum launch_stage */
+	int listener; /* number in the runtime's process, -1: none */
+	bool released; /* it has our byte, and may exec */
+	bool started, dying;
+	enum layer layer; /* of the first failure; LAYER_NONE: none */
+	int error;
+	enum ending cause;
+	uint32_t syscall, arch; /* of the first violation */
+	struct cgroup *cgroup;
+};
+
+/* What must have been seen before a report may come; each comes once. */
+static const unsigned stage_after[STAGE_MAX] = {
+	[STAGE_ERROR] = 0,
+	[STAGE_RUNTIME] = 0,
+	[STAGE_LISTENER] = 0,
+	[STAGE_EXEC] = 1u << STAGE_LISTENER,
+};
+
+static void launch_settle(struct launch *l);
+
+/* ---- killing ---- */
+
+static void
+proc_kill(const struct launch_proc *p)
+{
+	if (p->pidfd >= 0 && !p->reaped)
+		pidfd_send_signal(p->pidfd, SIGKILL, NULL, 0);
+}
+
+static void
+kill_all(struct launch *l)
+{
+	l->dying = true;
+	proc_kill(&l->launcher);
+	proc_kill(&l->init); /* and with pid 1 everything in its namespace */
+}
+
+/* The first failure is the one that counts; what follows from it is noise. */
+static void
+launch_fail(struct launch *l, enum layer layer, int error)
+{
+	if (l->started)
+		return;
+	if (l->layer == LAYER_NONE) {
+		l->layer = layer;
+		l->error = error;
+	}
+	kill_all(l);
+}
+
+void
+launch_kill(struct launch *l, enum ending cause)
+{
+	if (l->cause == ENDING_none)
+		l->cause = cause;
+	if (!l->started && l->layer == LAYER_NONE) {
+		l->layer = LAYER_HANDSHAKE;
+		l->error = ECANCELED;
+	}
+	kill_all(l);
+}
+
+int
+launch_signal(struct launch *l, int signo)
+{
+	if (l->runtime_fd < 0 || !l->started)
+		return -ESRCH;
+	return pidfd_send_signal(l->runtime_fd, signo, NULL, 0) < 0 ? -errno : 0;
+}
+
+pid_t
+launch_pid(const struct launch *l)
+{
+	return l->init.pidfd >= 0 && !l->init.reaped ? l->page->birth_pid : 0;
+}
+
+/* ---- seccomp ---- */
+
+/*
+ * Only the number and the architecture are looked at: the arguments are the program's.
+ * Whatever it was, it is not continued; a target that went away meanwhile is no news.
+ */
+static void
+notify_on_readable(evutil_socket_t fd, short events, void *arg)
+{
+	struct launch *l = arg;
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct seccomp_notif n;
+
+	(void)events;
+	if (poll(&p, 1, 0) < 0)
+		return;
+	if ((p.revents & POLLIN) == 0) {
+		if (p.revents != 0)
+			event_del(l->on_notify); /* nobody is left under the filter */
+		return;
+	}
+	memset(&n, 0, sizeof(n));
+	if (ioctl(fd, SECCOMP_IOCTL_NOTIF_RECV, &n) < 0)
+		return; /* ENOENT, EINTR: it is gone, or comes again */
+	if (l->cause == ENDING_none) {
+		l->cause = ENDING_seccomp;
+		l->syscall = (uint32_t)n.data.nr;
+		l->arch = n.data.arch;
+	}
+	if (!l->started)
+		launch_fail(l, LAYER_SECCOMP, EPERM);
+	kill_all(l);
+}
+
+static int
+listener_fetch(struct launch *l)
+{
+	if (l->listener < 0)
+		return 0;
+	l->notify_fd = pidfd_getfd(l->runtime_fd, l->listener, 0);
+	if (l->notify_fd < 0)
+		return -errno;
+	l->on_notify = event_new(l->base, l->notify_fd, EV_READ | EV_PERSIST,
+	    notify_on_readable, l);
+	if (l->on_notify == NULL || event_add(l->on_notify, NULL) < 0)
+		return -ENOMEM;
+	return 0;
+}
+
+/* The program may go on once its listener is ours. */
+static void
+runtime_release(struct launch *l)
+{
+	int ret;
+
+	if (l->released || l->runtime_fd < 0 || (l->seen & 1u << STAGE_LISTENER) == 0)
+		return;
+	l->released = true;
+	ret = listener_fetch(l);
+	if (ret < 0)
+		launch_fail(l, LAYER_SECCOMP, -ret);
+	else if (send(l->socket_fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) != 1)
+		launch_fail(l, LAYER_HANDSHAKE, errno);
+}
+
+/* ---- pid 1 ---- */
+
+static void
+init_on_exit(evutil_socket_t fd, short events, void *arg)
+{
+	struct launch *l = arg;
+
+	(void)fd;
+	(void)events;
+	launch_proc_reap(&l->init);
+	if (l->init.reaped)
+		event_del(l->on_init);
+	launch_settle(l);
+}
+
+/*
+ * The kernel wrote its pid as it made it, and it is our child, not yet reaped: the number
+ * cannot mean another process.
+ */
+static void
+init_adopt(struct launch *l)
+{
+	pid_t pid = __atomic_load_n(&l->page->birth_pid, __ATOMIC_ACQUIRE);
+	int fd;
+
+	if (pid <= 0 || l->init.pidfd >= 0)
+		return;
+	fd = pidfd_open(pid, 0);
+	if (fd >= 0)
+		l->on_init = event_new(l->base, fd, EV_READ | EV_PERSIST, init_on_exit, l);
+	if (fd < 0 || l->on_init == NULL || event_add(l->on_init, NULL) < 0) {
+		/* Nothing can watch it, so it ends here and now. */
+		launch_fail(l, LAYER_HANDSHAKE, fd < 0 ? errno : ENOMEM);
+		syscall(SYS_kill, pid, SIGKILL);
+		syscall(SYS_waitid, P_PID, pid, NULL, WEXITED | __WALL, NULL);
+		__atomic_store_n(&l->page->birth_pid, 0, __ATOMIC_RELEASE);
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	l->init.pidfd = fd;
+	if (l->runtime_is_init)
+		l->runtime_fd = fd;
+	if (l->dying)
+		proc_kill(&l->init);
+}
+
+static void
+launcher_on_exit(evutil_socket_t fd, short events, void *arg)
+{
+	struct launch *l = arg;
+
+	(void)fd;
+	(void)events;
+	launch_proc_reap(&l->launcher);
+	if (l->launcher.reaped)
+		event_del(l->on_launcher);
+	launch_settle(l);
+}
+
+/* ---- the hand-shake ---- */
+
+static void
+handle_report(struct launch *l, const struct launch_report *r, int fd)
+{
+	if (r->stage == 0 || r->stage >= STAGE_MAX || l->seen & 1u << r->stage ||
+	    (l->seen & stage_after[r->stage]) != stage_after[r->stage] ||
+	    (fd >= 0) != (r->stage == STAGE_RUNTIME) ||
+	    (r->stage == STAGE_RUNTIME && l->runtime_fd >= 0)) {
+		if (fd >= 0)
+			close(fd);
+		launch_fail(l, LAYER_HANDSHAKE, EPROTO);
+		return;
+	}
+	l->seen |= 1u << r->stage;
+	init_adopt(l);
+	switch (r->stage) {
+	case STAGE_ERROR:
+		launch_fail(l, r->layer < LAYER_MAX ? r->layer : LAYER_HANDSHAKE, r->error);
+		break;
+	case STAGE_RUNTIME:
+		l->runtime_fd = fd;
+		break;
+	case STAGE_LISTENER:
+		l->listener = r->value;
+		break;
+	default:
+		break;
+	}
+	runtime_release(l);
+}
+
+static void
+socket_close(struct launch *l)
+{
+	if (l->on_socket != NULL)
+		event_free(l->on_socket);
+	l->on_socket = NULL;
+	if (l->socket_fd >= 0)
+		close(l->socket_fd);
+	l->socket_fd = -1;
+}
+
+/* Everybody has closed it: by the exec, or by dying. */
+static void
+handle_end(struct launch *l)
+{
+	socket_close(l);
+	if ((l->seen & 1u << STAGE_EXEC) == 0 || l->seen & 1u << STAGE_ERROR) {
+		launch_fail(l, LAYER_HANDSHAKE, 0);
+		return;
+	}
+	if (l->layer != LAYER_NONE)
+		return;
+	l->started = true;
+	l->handler.on_started(l, l->arg);
+}
+
+/* Returns 1 for a report, 0 at the end, -EAGAIN, or -EPROTO. */
+static int
+report_recv(int socket_fd, struct launch_report *r, int *ret_fd)
+{
+	union {
+		char buf[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = { .iov_base = r, .iov_len = sizeof(*r) };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf,
+		.msg_controllen = sizeof(control.buf) };
+	struct cmsghdr *c;
+	ssize_t n;
+
+	*ret_fd = -1;
+	n = recvmsg(socket_fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? -EAGAIN : errno == ECONNRESET ? 0 : -errno;
+	c = CMSG_FIRSTHDR(&msg);
+	if (c != NULL && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+	    c->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(ret_fd, CMSG_DATA(c), sizeof(int));
+	if (n == 0)
+		return 0;
+	return n == (ssize_t)sizeof(*r) && (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0 ?
+	    1 : -EPROTO;
+}
+
+static void
+socket_drain(struct launch *l)
+{
+	struct launch_report r;
+	int fd, ret;
+
+	while (l->socket_fd >= 0) {
+		ret = report_recv(l->socket_fd, &r, &fd);
+		if (ret == 1) {
+			handle_report(l, &r, fd);
+			continue;
+		}
+		if (fd >= 0)
+			close(fd);
+		if (ret == -EAGAIN)
+			return;
+		if (ret < 0)
+			launch_fail(l, LAYER_HANDSHAKE, -ret);
+		handle_end(l);
+	}
+}
+
+static void
+socket_on_readable(evutil_socket_t fd, short events, void *arg)
+{
+	struct launch *l = arg;
+
+	(void)fd;
+	(void)events;
+	socket_drain(l);
+}
+
+/* ---- the end ---- */
+
+static void
+launch_free(struct launch *l)
+{
+	struct event **events[] = { &l->on_launcher, &l->on_init, &l->on_notify };
+	int *fds[] = { &l->status_fd, &l->notify_fd, &l->launcher.pidfd, &l->init.pidfd };
+
+	socket_close(l);
+	for (size_t i = 0; i < countof(events); i++)
+		if (*events[i] != NULL)
+			event_free(*events[i]);
+	if (!l->runtime_is_init && l->runtime_fd >= 0)
+		close(l->runtime_fd);
+	for (size_t i = 0; i < countof(fds); i++)
+		util_close(fds[i]);
+	if (l->page != NULL)
+		munmap(l->page, l->page_size);
+	cgroup_destroy(l->cgroup);
+	free(l);
+}
+
+static void
+launch_facts(struct launch *l, struct exit_facts *f)
+{
+	launch_exit_status(&l->init, l->runtime_fd, l->runtime_is_init ? -1 : l->status_fd, f);
+	if (f->kind == EXIT_SIGNALED && f->status == SIGSYS && l->notify_fd < 0 &&
+	    l->cause == ENDING_none) {
+		f->cause = ENDING_seccomp;
+		f->syscall = UINT32_MAX;
+	}
+	if (f->kind != EXIT_SIGNALED || f->status != SIGKILL)
+		return;
+	if (l->cause == ENDING_none && cgroup_was_oom(l->cgroup))
+		l->cause = ENDING_oom;
+	f->cause = l->cause;
+	if (l->cause == ENDING_seccomp) {
+		f->syscall = l->syscall;
+		f->arch = l->arch;
+	}
+}
+
+/* Why a launch ended without a word: the facts of whoever died. */
+static void
+refusal_facts(struct launch *l, struct exit_facts *f)
+{
+	if (l->init.pidfd >= 0 && l->launcher.code == CLD_EXITED && l->launcher.status == 0)
+		launch_facts(l, f);
+	else
+		launch_exit_of(&l->launcher, f);
+	f->cause = l->cause;
+	if (l->cause == ENDING_seccomp) {
+		f->syscall = l->syscall;
+		f->arch = l->arch;
+	}
+}
+
+static void
+launch_settle(struct launch *l)
+{
+	struct exit_facts facts = { 0 };
+
+	if (!l->launcher.reaped)
+		return;
+	init_adopt(l);
+	if (l->launcher.code != CLD_EXITED || l->launcher.status != 0) {
+		socket_drain(l); /* its own report comes first */
+		launch_fail(l, LAYER_HANDSHAKE, 0);
+	}
+	if (l->init.pidfd >= 0 && !l->init.reaped)
+		return;
+	socket_drain(l);
+	if (l->socket_fd >= 0)
+		handle_end(l); /* nobody is left who could close it */
+	if (l->started) {
+		launch_facts(l, &facts);
+		l->handler.on_exit(l, &facts, l->arg);
+	} else {
+		refusal_facts(l, &facts);
+		l->handler.on_refused(l, l->layer, l->error,
+		    l->seen & 1u << STAGE_ERROR ? NULL : &facts, l->arg);
+	}
+	launch_free(l);
+}
+
+/* ---- the beginning ---- */
+
+/* The program's descriptors with /dev/null where there is none. */
+static int
+standard_fds(const struct chamber *c, int null_fd, int *out, size_t *ret_n)
+{
+	*ret_n = c->nfds < 3 ? 3 : c->nfds;
+	for (size_t i = 0; i < *ret_n; i++) {
+		out[i] = i < c->nfds ? c->fds[i] : -1;
+		if (out[i] < 0 && i >= 3)
+			return -EINVAL;
+		if (out[i] < 0)
+			out[i] = null_fd;
+	}
+	return 0;
+}
+
+static int
+watch(struct launch *l, struct event **ev, int fd, event_callback_fn fn)
+{
+	*ev = event_new(l->base, fd, EV_READ | EV_PERSIST, fn, l);
+	return *ev == NULL || event_add(*ev, NULL) < 0 ? -ENOMEM : 0;
+}
+
+static int
+start_launcher(struct launch *l, const struct chamber *c, int plan_fd)
+{
+	cleanup_fd int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC), theirs = -1, status = -1;
+	int fds[PLAN_FDS_MAX], pair[2], ret;
+	size_t nfds;
+
+	if (null_fd < 0)
+		return -errno;
+	ret = standard_fds(c, null_fd, fds, &nfds);
+	if (ret < 0)
+		return ret;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	l->socket_fd = pair[0];
+	theirs = pair[1];
+	if (c->init) {
+		if (pipe2(pair, O_CLOEXEC) < 0)
+			return -errno;
+		l->status_fd = pair[0];
+		status = pair[1];
+	}
+	ret = watch(l, &l->on_socket, l->socket_fd, socket_on_readable);
+	if (ret < 0)
+		return ret;
+	l->launcher.pidfd = launch_spawn(theirs, plan_fd, fds, nfds, status);
+	if (l->launcher.pidfd < 0)
+		return l->launcher.pidfd;
+	ret = watch(l, &l->on_launcher, l->launcher.pidfd, launcher_on_exit);
+	if (ret < 0) {
+		/* Unwatched, it must not outlive this call; pid 1 may have been born. */
+		kill_all(l);
+		launch_proc_wait(&l->launcher);
+		init_adopt(l);
+		proc_kill(&l->init);
+		launch_proc_wait(&l->init);
+	}
+	return ret;
+}
+
+int
+launch_start(struct event_base *base, const struct chamber *c,
+    const struct launch_handler *handler, void *arg, struct launch **ret,
+    enum layer *ret_layer)
+{
+	cleanup_fd int plan_fd = -1;
+	struct launch *l = calloc(1, sizeof(*l));
+	int r;
+
+	*ret_layer = LAYER_HANDSHAKE;
+	if (l == NULL)
+		return -ENOMEM;
+	l->base = base;
+	l->handler = *handler;
+	l->arg = arg;
+	l->launcher.pidfd = l->init.pidfd = l->runtime_fd = -1;
+	l->socket_fd = l->status_fd = l->notify_fd = l->listener = -1;
+	l->runtime_is_init = !c->init;
+	r = cgroup_create(c->memory_bytes, c->cpu_percent, &l->cgroup);
+	if (r < 0)
+		*ret_layer = LAYER_CGROUP;
+	if (r == 0) {
+		plan_fd = launch_plan_create(c, cgroup_procs(l->cgroup),
+		    !cgroup_bounds_memory(l->cgroup), &l->page, &l->page_size, ret_layer);
+		r = plan_fd < 0 ? plan_fd : 0;
+	}
+	if (r == 0) {
+		*ret_layer = LAYER_HANDSHAKE;
+		r = start_launcher(l, c, plan_fd);
+	}
+	if (r < 0) {
+		launch_free(l);
+		return r;
+	}
+	*ret_layer = LAYER_NONE;
+	*ret = l;
+	return 0;
+}

@@ -1,0 +1,427 @@
+#include "supervisor/launch_plan.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/util.h"
+#include "supervisor/profiles.h"
+#include "supervisor/uid.h"
+#include "worker/plan.h"
+
+#define STEPS_MAX   1024u
+#define STRINGS_MAX 4096u
+#define SHM_BYTES   (16u << 20)
+#define TMP_INODES  16384u
+
+/* A plan in the making. */
+struct draft {
+	struct plan_header h;
+	struct plan_step steps[STEPS_MAX];
+	uint32_t offsets[2 * STRINGS_MAX]; /* argv, then env */
+	size_t noffsets;
+	char *strings;
+	size_t len, cap;
+	bool failed; /* something did not fit, or there was no memory */
+};
+
+/* ---- the host, looked up once ---- */
+
+/* What a dynamic program needs of the host besides /usr, where the host has it. */
+static const struct {
+	const char *path;
+	bool network; /* only of use to a provider with declared hosts */
+} host_files[] = {
+	{ "/etc/ld.so.cache", false },
+	{ "/etc/alternatives", false },
+	{ "/etc/localtime", false },
+	{ "/etc/ssl/certs", true },
+	{ "/etc/resolv.conf", true },
+	{ "/etc/services", true },
+};
+
+static const char *const host_roots[] = { "/bin", "/sbin", "/lib", "/lib64", "/lib32" };
+static const char *const device_nodes[] = { "/dev/null", "/dev/zero", "/dev/full",
+	"/dev/random", "/dev/urandom" };
+
+static const struct {
+	const char *path, *content;
+} made_files[] = {
+	{ "/etc/passwd", "caisson:x:1000:1000::/tmp:/bin/sh\n"
+			 "nobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n" },
+	{ "/etc/group", "caisson:x:1000:\nnogroup:x:65534:\n" },
+	{ "/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n" },
+	{ "/etc/hosts", "127.0.0.1 localhost caisson\n" },
+};
+
+static const struct {
+	const char *path, *to;
+} device_links[] = {
+	{ "/dev/fd", "/proc/self/fd" },
+	{ "/dev/stdin", "/proc/self/fd/0" },
+	{ "/dev/stdout", "/proc/self/fd/1" },
+	{ "/dev/stderr", "/proc/self/fd/2" },
+};
+
+/* Where each of host_roots and host_files really is; "" where it is not. */
+static struct {
+	bool known;
+	char root_link[countof(host_roots)][PATH_MAX]; /* target, if it is a link */
+	bool root_dir[countof(host_roots)];
+	char file[countof(host_files)][PATH_MAX];
+} host;
+
+static void
+host_look(void)
+{
+	struct stat st;
+	ssize_t n;
+
+	if (host.known)
+		return;
+	for (size_t i = 0; i < countof(host_roots); i++) {
+		if (lstat(host_roots[i], &st) < 0)
+			continue;
+		host.root_dir[i] = S_ISDIR(st.st_mode);
+		n = S_ISLNK(st.st_mode) ? readlink(host_roots[i], host.root_link[i],
+						  PATH_MAX - 1) : 0;
+		host.root_link[i][n > 0 ? n : 0] = '\0';
+	}
+	for (size_t i = 0; i < countof(host_files); i++)
+		if (realpath(host_files[i].path, host.file[i]) == NULL)
+			host.file[i][0] = '\0';
+	host.known = true;
+}
+
+const char *
+launch_libexec(void)
+{
+	static char dir[PATH_MAX];
+	char exe[PATH_MAX], launcher[PATH_MAX];
+	ssize_t n;
+
+	if (dir[0] != '\0')
+		return dir;
+	/* The launcher follows no link on the way to a source. */
+	if (realpath(LIBEXECDIR, dir) == NULL)
+		snprintf(dir, sizeof(dir), "%s", LIBEXECDIR);
+	n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	if (n <= 0)
+		return dir;
+	exe[n] = '\0';
+	/* bin/caissond, test/test_launch, test/program/chamber_run */
+	for (int up = 0; up < 3; up++) {
+		char *slash = strrchr(exe, '/');
+
+		if (slash == NULL)
+			break;
+		*slash = '\0';
+		n = snprintf(launcher, sizeof(launcher), "%s/libexec/caisson-worker", exe);
+		if (up == 0 || n >= (ssize_t)sizeof(launcher) || access(launcher, X_OK) < 0)
+			continue;
+		*strrchr(launcher, '/') = '\0';
+		snprintf(dir, sizeof(dir), "%s", launcher);
+		break;
+	}
+	return dir;
+}
+
+/* ---- the draft ---- */
+
+static uint32_t
+add_string(struct draft *d, const char *s)
+{
+	size_t n = strlen(s) + 1, at = d->len;
+	char *grown;
+
+	if (d->len + n > PLAN_MAX) {
+		d->failed = true;
+		return 0;
+	}
+	if (d->len + n > d->cap) {
+		grown = realloc(d->strings, 2 * (d->len + n));
+		if (grown == NULL) {
+			d->failed = true;
+			return 0;
+		}
+		d->strings = grown;
+		d->cap = 2 * (d->len + n);
+	}
+	memcpy(d->strings + at, s, n);
+	d->len += n;
+	return (uint32_t)at;
+}
+
+static struct plan_step *
+add_step(struct draft *d, enum plan_op op, const char *target, const char *source,
+    unsigned access)
+{
+	struct plan_step *s = &d->steps[d->h.nsteps];
+
+	if (d->h.nsteps + 1 == STEPS_MAX)
+		d->failed = true;
+	else
+		d->h.nsteps++;
+	memset(s, 0, sizeof(*s));
+	s->op = op;
+	s->access = access;
+	s->target = target != NULL ? add_string(d, target) : PLAN_NONE;
+	s->source = source != NULL ? add_string(d, source) : PLAN_NONE;
+	return s;
+}
+
+static void
+add_tmpfs(struct draft *d, const char *target, uint64_t size_bytes)
+{
+	struct plan_step *s = add_step(d, PLAN_TMPFS, target, NULL, PLAN_WRITABLE);
+
+	s->size_bytes = size_bytes;
+	s->inodes = TMP_INODES;
+}
+
+static uint32_t
+add_vector(struct draft *d, char *const *v, uint32_t *ret_count)
+{
+	uint32_t first = (uint32_t)d->noffsets;
+
+	for (*ret_count = 0; v != NULL && v[*ret_count] != NULL; ++*ret_count) {
+		if (*ret_count == STRINGS_MAX || d->failed) {
+			d->failed = true;
+			break;
+		}
+		d->offsets[d->noffsets++] = add_string(d, v[*ret_count]);
+	}
+	return first;
+}
+
+/* ---- what a chamber looks like ---- */
+
+static void
+add_system(struct draft *d)
+{
+	add_step(d, PLAN_BIND, "/usr", "/usr", PLAN_EXECUTABLE);
+	for (size_t i = 0; i < countof(host_roots); i++) {
+		if (host.root_link[i][0] != '\0')
+			add_step(d, PLAN_SYMLINK, host_roots[i], host.root_link[i], 0);
+		else if (host.root_dir[i])
+			add_step(d, PLAN_BIND, host_roots[i], host_roots[i], PLAN_EXECUTABLE);
+	}
+}
+
+static void
+add_etc(struct draft *d, bool network)
+{
+	for (size_t i = 0; i < countof(made_files); i++)
+		add_step(d, PLAN_FILE, made_files[i].path, made_files[i].content, 0);
+	for (size_t i = 0; i < countof(host_files); i++)
+		if (host.file[i][0] != '\0' && (network || !host_files[i].network))
+			add_step(d, PLAN_BIND, host_files[i].path, host.file[i], 0);
+}
+
+static void
+add_devices(struct draft *d)
+{
+	for (size_t i = 0; i < countof(device_nodes); i++)
+		add_step(d, PLAN_BIND, device_nodes[i], device_nodes[i], PLAN_DEVICE);
+	for (size_t i = 0; i < countof(device_links); i++)
+		add_step(d, PLAN_SYMLINK, device_links[i].path, device_links[i].to, 0);
+	add_tmpfs(d, "/dev/shm", SHM_BYTES);
+}
+
+/* Last, so that they may stand in any of the directories above. */
+static int
+add_mounts(struct draft *d, const struct chamber *c)
+{
+	for (size_t i = 0; i < c->nmounts; i++) {
+		const struct chamber_mount *m = &c->mounts[i];
+		unsigned access = m->writable ? PLAN_WRITABLE : PLAN_EXECUTABLE;
+
+		if (m->source == NULL || m->target == NULL || m->target[0] != '/')
+			return -EINVAL;
+		add_step(d, PLAN_BIND, m->target, m->source,
+		    access | (m->idmap ? PLAN_IDMAP : 0));
+	}
+	return 0;
+}
+
+static int
+add_root(struct draft *d, const struct chamber *c, const struct profile *profile)
+{
+	uint64_t tmp = c->tmp_bytes != 0 ? c->tmp_bytes : profile->tmp_bytes;
+
+	host_look();
+	add_system(d);
+	if (profile->libexec)
+		add_step(d, PLAN_BIND, "/libexec", launch_libexec(), PLAN_EXECUTABLE);
+	if (profile->minimal)
+		/* The loader of a dynamic program reads its cache; nothing else of the host. */
+		add_step(d, PLAN_BIND, "/dev/null", "/dev/null", PLAN_DEVICE);
+	else {
+		add_etc(d, c->network);
+		add_devices(d);
+		add_step(d, PLAN_PROC, "/proc", NULL, 0);
+		add_tmpfs(d, "/tmp", tmp);
+	}
+	return add_mounts(d, c);
+}
+
+static void
+add_limits(struct draft *d, const struct chamber *c, const struct profile *p, bool memory)
+{
+	uint64_t pids = c->pids != 0 ? c->pids : p->pids;
+
+	d->h.address_space = !memory ? UINT64_MAX :
+	    c->memory_bytes != 0     ? c->memory_bytes :
+				       p->memory_bytes;
+	d->h.file_size = c->file_bytes != 0 ? c->file_bytes : p->file_bytes;
+	d->h.open_files = c->open_files != 0 ? c->open_files : p->open_files;
+	d->h.cpu_seconds = c->cpu_seconds != 0 ? c->cpu_seconds : p->cpu_seconds;
+	d->h.processes = pids + c->init;
+}
+
+static int
+add_identity(struct draft *d, const struct chamber *c)
+{
+	if (!uid_is_root()) {
+		d->h.uid = geteuid();
+		d->h.gid = getegid();
+		return 0;
+	}
+	if (c->uid == 0 || c->gid == 0)
+		return -EINVAL;
+	d->h.flags |= PLAN_ROOT;
+	d->h.uid = c->uid;
+	d->h.gid = c->gid;
+	return 0;
+}
+
+/* ---- the memfd ---- */
+
+static size_t
+align8(size_t n)
+{
+	return (n + 7) & ~(size_t)7;
+}
+
+static void
+lay_out(struct draft *d, uint32_t argv_first, uint32_t env_first, size_t nfilter)
+{
+	size_t at = align8(sizeof(d->h));
+
+	d->h.steps = (uint32_t)at;
+	at += d->h.nsteps * sizeof(d->steps[0]);
+	d->h.filter = (uint32_t)at;
+	d->h.nfilter = (uint32_t)nfilter;
+	at += nfilter * sizeof(struct sock_filter);
+	d->h.argv = (uint32_t)(at + argv_first * sizeof(uint32_t));
+	d->h.env = (uint32_t)(at + env_first * sizeof(uint32_t));
+	at += d->noffsets * sizeof(uint32_t);
+	d->h.strings = (uint32_t)at;
+	d->h.strings_len = (uint32_t)d->len;
+	d->h.size_bytes = (uint32_t)(at + d->len);
+}
+
+static int
+write_out(const struct draft *d, const struct sock_filter *filter, struct plan_header **ret_page)
+{
+	cleanup_fd int fd = memfd_create("plan", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	char *page;
+
+	if (fd < 0 || ftruncate(fd, d->h.size_bytes) < 0)
+		return -errno;
+	page = mmap(NULL, d->h.size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (page == MAP_FAILED)
+		return -errno;
+	memcpy(page, &d->h, sizeof(d->h));
+	memcpy(page + d->h.steps, d->steps, d->h.nsteps * sizeof(d->steps[0]));
+	if (d->h.nfilter > 0)
+		memcpy(page + d->h.filter, filter, d->h.nfilter * sizeof(*filter));
+	memcpy(page + d->h.strings - d->noffsets * sizeof(uint32_t), d->offsets,
+	    d->noffsets * sizeof(uint32_t));
+	memcpy(page + d->h.strings, d->strings, d->len);
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
+		munmap(page, d->h.size_bytes);
+		return -errno;
+	}
+	*ret_page = (struct plan_header *)(void *)page;
+	return steal_fd(&fd);
+}
+
+static int
+draft_fill(struct draft *d, const struct chamber *c, const struct profile *profile,
+    const char *const *cgroups, bool memory_by_rlimit)
+{
+	uint32_t argv, env;
+	int ret;
+
+	for (; cgroups != NULL && *cgroups != NULL; cgroups++)
+		add_step(d, PLAN_CGROUP, NULL, *cgroups, 0);
+	ret = add_root(d, c, profile);
+	if (ret < 0)
+		return ret;
+	add_limits(d, c, profile, memory_by_rlimit);
+	argv = add_vector(d, c->argv, &d->h.argc);
+	env = add_vector(d, c->env, &d->h.envc);
+	d->h.cwd = add_string(d, c->cwd != NULL ? c->cwd : "/");
+	d->h.stop = PLAN_NONE;
+#ifdef CAISSON_TEST_STOPS
+	if (getenv("CAISSON_STOP") != NULL)
+		d->h.stop = add_string(d, getenv("CAISSON_STOP"));
+#endif
+	d->h.argv = argv;
+	d->h.env = env;
+	return d->h.argc == 0 ? -EINVAL : d->failed ? -E2BIG : 0;
+}
+
+static int
+draft_finish(struct draft *d, const struct sock_filter *filter, size_t nfilter,
+    struct plan_header **ret_page)
+{
+	lay_out(d, d->h.argv, d->h.env, nfilter);
+	return d->h.size_bytes > PLAN_MAX ? -E2BIG : write_out(d, filter, ret_page);
+}
+
+int
+launch_plan_create(const struct chamber *c, const char *const *cgroups, bool memory_by_rlimit,
+    struct plan_header **ret_page, size_t *ret_size, enum layer *ret_layer)
+{
+	const struct profile *profile = profile_named(c->profile);
+	const struct sock_filter *filter;
+	static struct draft d; /* large, and one launch is planned at a time */
+	size_t nfilter;
+	int ret;
+
+	*ret_layer = LAYER_PLAN;
+	if (profile == NULL || c->nfds > PLAN_FDS_MAX)
+		return -EINVAL;
+	memset(&d.h, 0, sizeof(d.h));
+	d.noffsets = d.len = 0;
+	d.failed = false;
+	d.h.magic = PLAN_MAGIC;
+	d.h.version = PLAN_VERSION;
+	d.h.nfds = (uint32_t)(c->nfds < 3 ? 3 : c->nfds);
+	d.h.flags = (c->init ? PLAN_INIT : 0) | (c->network ? PLAN_NETWORK : 0) |
+	    (c->die_with_parent ? PLAN_DIE_WITH_PARENT : 0);
+	ret = add_identity(&d, c);
+	if (ret < 0)
+		*ret_layer = LAYER_UID;
+	if (ret == 0) {
+		ret = profile_filter(profile, c->network, &filter, &nfilter);
+		if (ret < 0)
+			*ret_layer = LAYER_SECCOMP;
+	}
+	if (ret == 0)
+		ret = draft_fill(&d, c, profile, cgroups, memory_by_rlimit);
+	if (ret == 0)
+		ret = draft_finish(&d, filter, nfilter, ret_page);
+	if (ret >= 0)
+		*ret_size = d.h.size_bytes;
+	return ret;
+}

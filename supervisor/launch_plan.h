@@ -1,0 +1,34 @@
+/*
+ * launch_plan: from struct chamber to the plan that the launcher carries out.
+ *
+ * Decides what a chamber's root looks like; the launcher only does what stands in the
+ * plan.  What does not change while the process lives (which of /bin, /lib are links,
+ * which files of /etc there are) is looked up once.
+ */
+#ifndef SUPERVISOR_LAUNCH_PLAN_H
+#define SUPERVISOR_LAUNCH_PLAN_H
+
+#include <stddef.h>
+
+#include "supervisor/launch.h"
+
+struct plan_header;
+
+/*
+ * Makes the plan of `c`.  `cgroups`: paths of cgroup.procs files to join, NULL-terminated, or
+ * NULL.  `memory_by_rlimit`: no cgroup bounds it.  Returns a memfd whose size is sealed and
+ * the plan's shared header in `*ret_page` (`*ret_size` bytes, to be unmapped), or a negative
+ * errno with the layer in `*ret_layer`: LAYER_PLAN for arguments that make no plan,
+ * LAYER_SECCOMP, LAYER_UID.
+ */
+int launch_plan_create(const struct chamber *c, const char *const *cgroups,
+    bool memory_by_rlimit, struct plan_header **ret_page, size_t *ret_size,
+    enum layer *ret_layer);
+
+/*
+ * The directory of our own programs: beside this one in a build tree (../libexec), else
+ * LIBEXECDIR.  Nothing in the environment changes it.  Valid for the process.
+ */
+const char *launch_libexec(void);
+
+#endif /* SUPERVISOR_LAUNCH_PLAN_H */

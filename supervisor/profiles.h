@@ -1,0 +1,41 @@
+/*
+ * profiles: the seccomp filters, as data.
+ *
+ * A profile is a default-deny list out of profiles.def, compiled once per process by
+ * libseccomp and kept as BPF.  What is on no list goes to the supervisor as a
+ * notification, which names the call and ends the chamber; it is never continued.
+ */
+#ifndef SUPERVISOR_PROFILES_H
+#define SUPERVISOR_PROFILES_H
+
+#include <linux/filter.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct profile {
+	const char *name;
+	bool filtered; /* false: the program loads a list of its own (broker, ledger) */
+	bool minimal; /* a root of /usr and /libexec only */
+	bool libexec; /* shows our own programs at /libexec */
+	/* Defaults of struct chamber's limits; UINT64_MAX: none. */
+	uint64_t memory_bytes, tmp_bytes, file_bytes, cpu_seconds;
+	unsigned pids, open_files;
+};
+
+/* The profile of that name; NULL if there is none. */
+const struct profile *profile_named(const char *name);
+
+/*
+ * The filter of `p`, with the internet's sockets if `network`.  `*ret` belongs to
+ * this module and lives as long as the process.  Returns 0 and no instructions for a
+ * profile without a filter; -EINVAL for a list that libseccomp does not understand (a bug
+ * of ours, or a libseccomp older than 2.5); another negative errno.
+ */
+int profile_filter(const struct profile *p, bool network, const struct sock_filter **ret,
+    size_t *ret_len);
+
+/* Name of a system call of `arch` (AUDIT_ARCH_*), "?" if it has none.  Valid until the next call. */
+const char *profile_syscall_name(uint32_t arch, uint32_t nr);
+
+#endif /* SUPERVISOR_PROFILES_H */

@@ -1,0 +1,87 @@
+#include "supervisor/uid.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/util.h"
+
+#define UID_DIR_PARENT "/run/caisson"
+#define UID_DIR	       UID_DIR_PARENT "/uid"
+
+bool
+uid_is_root(void)
+{
+	unsigned long long inside, outside, count;
+	bool whole = false;
+	FILE *f;
+
+	if (geteuid() != 0)
+		return false;
+	f = fopen("/proc/self/uid_map", "re");
+	if (f == NULL)
+		return false;
+	while (fscanf(f, "%llu %llu %llu", &inside, &outside, &count) == 3)
+		whole = whole || count > 1;
+	fclose(f);
+	return whole;
+}
+
+static int
+lock_one(int dir, uid_t uid)
+{
+	cleanup_fd int fd = -1;
+	char name[16];
+
+	snprintf(name, sizeof(name), "%u", uid);
+	fd = openat(dir, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return -errno;
+	return steal_fd(&fd);
+}
+
+int
+uid_claim_in(const char *path, const struct uid_range *range, struct uid_claim *ret)
+{
+	cleanup_fd int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd;
+
+	if (range->count == 0 || range->first == 0 || range->first > UINT32_MAX - range->count)
+		return -EINVAL;
+	if (dir < 0)
+		return -errno;
+	for (unsigned i = 0; i < range->count; i++) {
+		fd = lock_one(dir, range->first + i);
+		if (fd == -EWOULDBLOCK)
+			continue;
+		if (fd < 0)
+			return fd;
+		ret->uid = range->first + i;
+		ret->lock_fd = fd;
+		return 0;
+	}
+	return -EAGAIN;
+}
+
+int
+uid_claim(const struct uid_range *range, struct uid_claim *ret)
+{
+	if ((mkdir(UID_DIR_PARENT, 0755) < 0 && errno != EEXIST) ||
+	    (mkdir(UID_DIR, 0700) < 0 && errno != EEXIST))
+		return -errno;
+	return uid_claim_in(UID_DIR, range, ret);
+}
+
+void
+uid_release(struct uid_claim *claim)
+{
+	if (claim->lock_fd >= 0)
+		close(claim->lock_fd);
+	*claim = UID_CLAIM_NONE;
+}

@@ -1,0 +1,139 @@
+/*
+ * chamber_run: launches one program in a chamber and says how it ended, in JSON on
+ * descriptor 3 of its own or on standard error.
+ *
+ *   chamber_run [-p PROFILE] [-m SOURCE:TARGET[:w]]... [-t TMP_BYTES] [-n PIDS] [-M MEMORY]
+ *       [-c CPU_SECONDS] [-C CPU_PERCENT] [-k MS] [-I] -- PROGRAM [ARGUMENT]...
+ *
+ * -k: kill with ENDING_canceled that many ms after the start; -I: no init.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <event2/event.h>
+
+#include "supervisor/launch.h"
+#include "supervisor/profiles.h"
+#include "supervisor/uid.h"
+
+static int status = 125;
+static long kill_ms = -1;
+static struct event *kill_timer;
+
+static void
+on_timer(evutil_socket_t fd, short events, void *arg)
+{
+	(void)fd;
+	(void)events;
+	launch_kill(arg, ENDING_canceled);
+}
+
+static void
+on_started(struct launch *l, void *arg)
+{
+	struct timeval tv = { kill_ms / 1000, kill_ms % 1000 * 1000 };
+
+	if (kill_ms < 0)
+		return;
+	kill_timer = event_new(arg, -1, 0, on_timer, l);
+	event_add(kill_timer, &tv);
+}
+
+static void
+print_facts(const char *what, const struct exit_facts *f)
+{
+	const struct ending_desc *d = ending_desc(f->cause);
+
+	fprintf(stderr,
+	    "{\"event\": \"%s\", \"kind\": %u, \"status\": %d, \"cause\": \"%s\", "
+	    "\"syscall\": \"%s\", \"cpu_us\": %llu, \"peak_bytes\": %llu}\n",
+	    what, f->kind, f->status, d != NULL ? d->cause : "",
+	    f->cause == ENDING_seccomp ? profile_syscall_name(f->arch, f->syscall) : "",
+	    (unsigned long long)f->cpu_us, (unsigned long long)f->peak_bytes);
+}
+
+static void
+on_refused(struct launch *l, enum layer layer, int error, const struct exit_facts *exit,
+    void *arg)
+{
+	char why[512];
+
+	(void)l;
+	launch_explain(layer, error, why, sizeof(why));
+	fprintf(stderr,
+	    "{\"event\": \"refused\", \"layer\": \"%s\", \"error\": %d, \"why\": \"%s\", "
+	    "\"status\": %d}\n",
+	    layer_name(layer), error, why, exit != NULL ? exit->status : 0);
+	event_base_loopexit(arg, NULL);
+}
+
+static void
+on_exit_facts(struct launch *l, const struct exit_facts *exit, void *arg)
+{
+	(void)l;
+	print_facts("exit", exit);
+	status = exit->kind == EXIT_EXITED ? exit->status : 128 + exit->status;
+	if (kill_timer != NULL)
+		event_free(kill_timer);
+	event_base_loopexit(arg, NULL);
+}
+
+static void
+add_mount(struct chamber *c, struct chamber_mount *mounts, char *text)
+{
+	struct chamber_mount *m = &mounts[c->nmounts++];
+	char *save, *flag;
+
+	m->source = strtok_r(text, ":", &save);
+	m->target = strtok_r(NULL, ":", &save);
+	flag = strtok_r(NULL, ":", &save);
+	m->writable = flag != NULL && *flag == 'w';
+	m->idmap = true;
+}
+
+int
+main(int argc, char **argv)
+{
+	static struct chamber_mount mounts[16];
+	char *env[] = { (char[]){ "PATH=/usr/bin:/bin" }, (char[]){ "HOME=/tmp" },
+		(char[]){ "LANG=C.UTF-8" }, NULL };
+	const int fds[] = { 0, 1, 2 };
+	struct chamber c = { .profile = "native", .env = env, .cwd = "/", .mounts = mounts,
+		.fds = fds, .nfds = 3, .init = true, .die_with_parent = true };
+	const struct launch_handler handler = { on_started, on_refused, on_exit_facts };
+	struct uid_range range = { 3200000, 1000 };
+	struct uid_claim claim = UID_CLAIM_NONE;
+	struct event_base *base = event_base_new();
+	enum layer layer;
+	struct launch *l;
+	int opt, ret;
+
+	while ((opt = getopt(argc, argv, "+p:m:t:n:M:c:C:k:I")) != -1) {
+		switch (opt) {
+		case 'p': c.profile = optarg; break;
+		case 'm': add_mount(&c, mounts, optarg); break;
+		case 't': c.tmp_bytes = strtoull(optarg, NULL, 10); break;
+		case 'n': c.pids = (unsigned)strtoul(optarg, NULL, 10); break;
+		case 'M': c.memory_bytes = strtoull(optarg, NULL, 10); break;
+		case 'c': c.cpu_seconds = strtoull(optarg, NULL, 10); break;
+		case 'C': c.cpu_percent = strtoull(optarg, NULL, 10); break;
+		case 'k': kill_ms = strtol(optarg, NULL, 10); break;
+		case 'I': c.init = false; break;
+		default: return 125;
+		}
+	}
+	c.argv = argv + optind;
+	if (uid_is_root() && uid_claim(&range, &claim) == 0)
+		c.uid = c.gid = claim.uid;
+	ret = launch_start(base, &c, &handler, base, &l, &layer);
+	if (ret < 0)
+		on_refused(NULL, layer, -ret, NULL, base);
+	else
+		event_base_dispatch(base);
+	event_base_free(base);
+	uid_release(&claim);
+	return status;
+}

@@ -1,0 +1,144 @@
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/child.h"
+#include "worker/kernel.h"
+#include "worker/stop.h"
+#include "worker/worker.h"
+
+/* Waits until the launcher has given us our uid; its death is our end. */
+static void
+wait_for_release(int release_fd)
+{
+	char byte;
+
+	if (read(release_fd, &byte, 1) != 1)
+		_exit(1);
+	close(release_fd);
+	if (setresgid(PLAN_INSIDE_GID, PLAN_INSIDE_GID, PLAN_INSIDE_GID) < 0 ||
+	    setresuid(PLAN_INSIDE_UID, PLAN_INSIDE_UID, PLAN_INSIDE_UID) < 0)
+		die(LAYER_UID, errno);
+}
+
+/* The signal is lost at a change of uid and comes too late if the supervisor is gone already:
+ * so it is armed after the one, and the other is looked at after it. */
+static void
+tie_to_supervisor(const struct plan *p)
+{
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		die(LAYER_UID, errno);
+	if ((p->h->flags & PLAN_DIE_WITH_PARENT) == 0)
+		return;
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+		die(LAYER_UID, errno);
+	if (report_is_hung_up())
+		_exit(1);
+}
+
+static int
+move_up(int fd, int above)
+{
+	int up = fcntl(fd, F_DUPFD_CLOEXEC, above);
+
+	if (up < 0)
+		die(LAYER_DESCRIPTORS, errno);
+	return up;
+}
+
+/*
+ * 0..nfds-1 become the program's, `nfds` the launch socket and `nfds + 1` init's
+ * pipe, both close-on-exec; nothing else stays open.
+ */
+static void
+arrange_descriptors(const struct plan *p, int status_fd)
+{
+	int n = (int)p->h->nfds, first = LAUNCH_FD_FIRST;
+	int launch = move_up(LAUNCH_FD_SOCKET, first + n + 2);
+	int status = status_fd < 0 ? -1 : move_up(status_fd, first + n + 2);
+
+	for (int i = 0; i < n; i++)
+		if (dup2(first + i, i) < 0)
+			die(LAYER_DESCRIPTORS, errno);
+	if (dup3(launch, n, O_CLOEXEC) < 0)
+		die(LAYER_DESCRIPTORS, errno);
+	report_init(n);
+	if (status >= 0 && dup3(status, n + 1, O_CLOEXEC) < 0)
+		die(LAYER_DESCRIPTORS, errno);
+	if (close_range((unsigned)n + 1 + (status >= 0), ~0u, 0) < 0)
+		die(LAYER_DESCRIPTORS, errno);
+}
+
+/* Pid 1: holds nothing but its pipe, reads nothing, reaps, and ends with the program. */
+static _Noreturn void
+init_reap(pid_t runtime, int status_fd)
+{
+	struct launch_status status;
+	siginfo_t si;
+
+	for (;;) {
+		memset(&si, 0, sizeof(si));
+		if (waitid(P_ALL, 0, &si, WEXITED | __WALL) < 0 && errno != EINTR)
+			_exit(1);
+		if (si.si_pid != runtime)
+			continue;
+		status.code = si.si_code;
+		status.status = si.si_status;
+		if (write(status_fd, &status, sizeof(status)) != (ssize_t)sizeof(status))
+			_exit(1);
+		_exit(0);
+	}
+}
+
+static _Noreturn void
+init_main(const struct plan *p)
+{
+	int pidfd = -1, launch = (int)p->h->nfds, status = launch + 1;
+	struct clone_args a = {
+		.flags = CLONE_PIDFD,
+		.pidfd = (uint64_t)(uintptr_t)&pidfd,
+		.exit_signal = SIGCHLD,
+	};
+	pid_t runtime;
+
+	STOP_POINT("init.before_runtime");
+	runtime = kernel_clone3(&a);
+	if (runtime < 0)
+		die(LAYER_RLIMITS, errno);
+	if (runtime == 0)
+		program_enter(p, launch);
+	STOP_POINT("init.after_runtime");
+	report(STAGE_RUNTIME, 0, pidfd);
+	STOP_POINT("init.after_report");
+	close_range(0, (unsigned)launch, 0);
+	close_range((unsigned)status + 1, ~0u, 0);
+	init_reap(runtime, status);
+}
+
+void
+chamber_main(const struct plan *p, int *trees, int release_fd, int status_fd)
+{
+	STOP_POINT("init.start");
+	wait_for_release(release_fd);
+	tie_to_supervisor(p);
+	STOP_POINT("init.after_release");
+	setsid();
+	confine_namespaces();
+	if ((p->h->flags & PLAN_ROOT) == 0)
+		sources_open(p, trees);
+	root_build(p, trees);
+	confine_capabilities();
+	arrange_descriptors(p, status_fd);
+	confine_rlimits(p);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		die(LAYER_NO_NEW_PRIVS, errno);
+	confine_landlock(p);
+	STOP_POINT("init.confined");
+	if (p->h->flags & PLAN_INIT)
+		init_main(p);
+	program_enter(p, (int)p->h->nfds);
+}

@@ -1,0 +1,206 @@
+#include <errno.h>
+#include <linux/seccomp.h>
+#include <linux/securebits.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <sys/capability.h>
+
+#include "common/util.h"
+#include "worker/kernel.h"
+#include "worker/worker.h"
+
+void
+confine_namespaces(void)
+{
+	static const char name[] = "caisson";
+	cleanup_fd int fd = -1;
+
+	if (sethostname(name, sizeof(name) - 1) < 0)
+		die(LAYER_NAMESPACES, errno);
+	/* Written while the host's /proc is still there; it speaks of the namespace we are
+	 * in.  A process without capabilities can make no other kind of namespace. */
+	fd = open("/proc/sys/user/max_user_namespaces", O_WRONLY | O_CLOEXEC);
+	if (fd < 0 || write(fd, "0", 1) != 1)
+		die(LAYER_USER_NAMESPACE, errno);
+}
+
+void
+confine_rlimits(const struct plan *p)
+{
+	const struct {
+		int resource;
+		uint64_t soft, hard;
+	} table[] = {
+		{ RLIMIT_CORE, 0, 0 },
+		{ RLIMIT_NOFILE, p->h->open_files, p->h->open_files },
+		{ RLIMIT_NPROC, p->h->processes, p->h->processes },
+		{ RLIMIT_FSIZE, p->h->file_size, p->h->file_size },
+		{ RLIMIT_AS, p->h->address_space, p->h->address_space },
+		/* SIGXCPU first, which names the reason; SIGKILL a second later. */
+		{ RLIMIT_CPU, p->h->cpu_seconds, p->h->cpu_seconds + 1 },
+		{ RLIMIT_MEMLOCK, 64 << 10, 64 << 10 },
+		{ RLIMIT_MSGQUEUE, 0, 0 },
+		{ RLIMIT_NICE, 0, 0 },
+		{ RLIMIT_RTPRIO, 0, 0 },
+		{ RLIMIT_SIGPENDING, 1024, 1024 },
+	};
+	struct rlimit r;
+
+	for (size_t i = 0; i < countof(table); i++) {
+		if (table[i].soft == UINT64_MAX)
+			continue;
+		if (getrlimit(table[i].resource, &r) < 0)
+			die(LAYER_RLIMITS, errno);
+		/* A limit that the supervisor itself is under stands. */
+		if (r.rlim_max > table[i].hard)
+			r.rlim_max = table[i].hard;
+		r.rlim_cur = table[i].soft < r.rlim_max ? table[i].soft : r.rlim_max;
+		if (setrlimit(table[i].resource, &r) < 0)
+			die(LAYER_RLIMITS, errno);
+	}
+}
+
+void
+confine_capabilities(void)
+{
+	cap_t empty = cap_init();
+
+	if (empty == NULL || cap_reset_ambient() < 0)
+		die(LAYER_CAPABILITIES, errno);
+	for (cap_value_t c = 0; c <= CAP_LAST_CAP || cap_get_bound(c) >= 0; c++)
+		if (cap_drop_bound(c) < 0 && errno != EINVAL)
+			die(LAYER_CAPABILITIES, errno);
+	if (prctl(PR_SET_SECUREBITS, SECURE_ALL_BITS | SECURE_ALL_LOCKS, 0, 0, 0) < 0 ||
+	    cap_set_proc(empty) < 0)
+		die(LAYER_CAPABILITIES, errno);
+	cap_free(empty);
+}
+
+#define FS_READ	 (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
+#define FS_FILE	 (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | \
+	LANDLOCK_ACCESS_FS_EXECUTE | KERNEL_LANDLOCK_FS_TRUNCATE | KERNEL_LANDLOCK_FS_IOCTL_DEV)
+#define FS_WRITE (FS_READ | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR | \
+	LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_DIR | \
+	LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK | \
+	LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_SYM | \
+	LANDLOCK_ACCESS_FS_REFER | KERNEL_LANDLOCK_FS_TRUNCATE)
+
+/* All that this kernel can handle is handled, so what no rule allows is refused. */
+static struct kernel_landlock_ruleset
+landlock_handled(int abi, bool network, size_t *ret_size)
+{
+	static const uint64_t fs[] = {
+		[1] = (1ULL << 13) - 1,
+		[2] = (1ULL << 14) - 1,
+		[3] = (1ULL << 15) - 1,
+		[4] = (1ULL << 15) - 1,
+		[5] = (1ULL << 16) - 1,
+	};
+	struct kernel_landlock_ruleset r = { .fs = fs[abi < 5 ? abi : 5] };
+
+	if (abi >= 4 && !network)
+		r.net = KERNEL_LANDLOCK_NET_BIND_TCP | KERNEL_LANDLOCK_NET_CONNECT_TCP;
+	if (abi >= 6)
+		r.scoped = KERNEL_LANDLOCK_SCOPE_ABSTRACT | KERNEL_LANDLOCK_SCOPE_SIGNAL;
+	*ret_size = abi >= 6 ? 24 : abi >= 4 ? 16 : 8;
+	return r;
+}
+
+static void
+landlock_allow(int ruleset, const char *path, uint64_t rights, bool is_dir)
+{
+	struct landlock_path_beneath_attr a = { .allowed_access = rights };
+	int fd = open(path, O_PATH | O_CLOEXEC);
+
+	if (!is_dir)
+		a.allowed_access &= FS_FILE;
+	a.parent_fd = fd;
+	if (fd < 0 || kernel_landlock_add(ruleset, &a) < 0)
+		die(LAYER_LANDLOCK, errno);
+	close(fd);
+}
+
+static void
+landlock_step(const struct plan *p, const struct plan_step *s, int ruleset, uint64_t handled)
+{
+	const char *target = plan_string(p, s->target);
+	uint64_t rights = FS_READ;
+	struct stat st;
+
+	if (s->op == PLAN_TMPFS || s->access & PLAN_WRITABLE)
+		rights = FS_WRITE;
+	if (s->access & PLAN_EXECUTABLE)
+		rights |= LANDLOCK_ACCESS_FS_EXECUTE;
+	if (s->access & PLAN_DEVICE)
+		rights |= LANDLOCK_ACCESS_FS_WRITE_FILE;
+	if (rights == FS_READ)
+		return;
+	if (stat(target, &st) < 0)
+		die(LAYER_LANDLOCK, errno);
+	landlock_allow(ruleset, target, rights & handled, S_ISDIR(st.st_mode));
+}
+
+void
+confine_landlock(const struct plan *p)
+{
+	int abi = kernel_landlock_create(NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+	struct kernel_landlock_ruleset r;
+	cleanup_fd int ruleset = -1;
+	size_t size;
+
+	if (abi < 1)
+		die(LAYER_LANDLOCK, abi < 0 ? errno : ENOSYS);
+	r = landlock_handled(abi, p->h->flags & PLAN_NETWORK, &size);
+	ruleset = kernel_landlock_create(&r, size, 0);
+	if (ruleset < 0)
+		die(LAYER_LANDLOCK, errno);
+	/* Whatever stands in the root was put there to be read. */
+	landlock_allow(ruleset, "/", FS_READ & r.fs, true);
+	for (uint32_t i = 0; i < p->h->nsteps; i++)
+		if (p->steps[i].op == PLAN_BIND || p->steps[i].op == PLAN_TMPFS)
+			landlock_step(p, &p->steps[i], ruleset, r.fs);
+	if (kernel_landlock_restrict(ruleset) < 0)
+		die(LAYER_LANDLOCK, errno);
+}
+
+/*
+ * Where a listener further up already watches us (Caisson in Caisson) the kernel allows
+ * no second one.  The same filter then kills where it would have told.
+ */
+static int
+filter_without_listener(const struct plan *p)
+{
+	static struct sock_filter copy[BPF_MAXINSNS];
+	struct sock_fprog prog = { .len = (unsigned short)p->h->nfilter, .filter = copy };
+
+	memcpy(copy, p->filter, p->h->nfilter * sizeof(*copy));
+	for (uint32_t i = 0; i < p->h->nfilter; i++)
+		if (copy[i].code == (BPF_RET | BPF_K) && copy[i].k == SECCOMP_RET_USER_NOTIF)
+			copy[i].k = SECCOMP_RET_KILL_PROCESS;
+	if (kernel_seccomp(SECCOMP_SET_MODE_FILTER, 0, &prog) < 0)
+		die(LAYER_SECCOMP, errno);
+	return -1;
+}
+
+int
+confine_filter(const struct plan *p)
+{
+	struct sock_fprog prog = {
+		.len = (unsigned short)p->h->nfilter,
+		.filter = (struct sock_filter *)(uintptr_t)p->filter,
+	};
+	int fd;
+
+	if (p->h->nfilter == 0)
+		return -1;
+	fd = kernel_seccomp(SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &prog);
+	if (fd < 0 && errno == EBUSY)
+		return filter_without_listener(p);
+	if (fd < 0)
+		die(LAYER_SECCOMP, errno);
+	return fd;
+}

@@ -1,0 +1,97 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "common/util.h"
+#include "worker/kernel.h"
+#include "worker/worker.h"
+
+static int
+write_proc(pid_t pid, const char *name, const char *text)
+{
+	char path[64];
+	cleanup_fd int fd = -1;
+	size_t n = strlen(text);
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	return write(fd, text, n) == (ssize_t)n ? 0 : -errno;
+}
+
+int
+idmap_write(pid_t pid, uid_t inside_uid, uid_t uid, gid_t inside_gid, gid_t gid)
+{
+	char line[64];
+	int ret;
+
+	ret = write_proc(pid, "setgroups", "deny");
+	if (ret < 0)
+		return ret;
+	snprintf(line, sizeof(line), "%u %u 1\n", inside_uid, uid);
+	ret = write_proc(pid, "uid_map", line);
+	if (ret < 0)
+		return ret;
+	snprintf(line, sizeof(line), "%u %u 1\n", inside_gid, gid);
+	return write_proc(pid, "gid_map", line);
+}
+
+/* A namespace lives as long as a process or a descriptor of it, so a child is made for
+ * the instant that it takes to open one. */
+static int
+userns_create(uid_t owner, gid_t group, uid_t uid, gid_t gid)
+{
+	struct clone_args a = { .flags = CLONE_NEWUSER, .exit_signal = SIGCHLD };
+	char path[64];
+	int gate[2], ns = -1, ret;
+	pid_t pid;
+
+	if (pipe2(gate, O_CLOEXEC) < 0)
+		return -errno;
+	pid = kernel_clone3(&a);
+	if (pid == 0) {
+		char byte;
+
+		close(gate[1]);
+		_exit(read(gate[0], &byte, 1) < 0);
+	}
+	ret = pid < 0 ? -errno : idmap_write(pid, owner, uid, group, gid);
+	if (ret == 0) {
+		snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
+		ns = open(path, O_RDONLY | O_CLOEXEC);
+		ret = ns < 0 ? -errno : ns;
+	}
+	close(gate[0]);
+	close(gate[1]);
+	if (pid > 0)
+		waitpid(pid, NULL, 0);
+	return ret;
+}
+
+int
+idmap_userns(uid_t owner, gid_t group, uid_t uid, gid_t gid)
+{
+	static struct {
+		int fd;
+		uid_t owner;
+		gid_t group;
+	} last = { .fd = -1 };
+	int fd;
+
+	if (last.fd >= 0 && last.owner == owner && last.group == group)
+		return last.fd;
+	fd = userns_create(owner, group, uid, gid);
+	if (fd < 0)
+		die(LAYER_UID, -fd);
+	if (last.fd >= 0)
+		close(last.fd);
+	last.fd = fd;
+	last.owner = owner;
+	last.group = group;
+	return fd;
+}

@@ -1,0 +1,84 @@
+/*
+ * kernel: numbers and calls that Debian 12's headers (Linux 6.1) lack or that glibc 2.36
+ * does not wrap.  Nothing of ours.
+ */
+#ifndef WORKER_KERNEL_H
+#define WORKER_KERNEL_H
+
+#include <fcntl.h>
+#include <linux/landlock.h>
+#include <linux/openat2.h>
+#include <linux/sched.h>
+#include <stdint.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+/* Landlock after ABI 2. */
+#define KERNEL_LANDLOCK_FS_TRUNCATE    (1ULL << 14) /* ABI 3 */
+#define KERNEL_LANDLOCK_FS_IOCTL_DEV   (1ULL << 15) /* ABI 5 */
+#define KERNEL_LANDLOCK_NET_BIND_TCP   (1ULL << 0) /* ABI 4 */
+#define KERNEL_LANDLOCK_NET_CONNECT_TCP (1ULL << 1)
+#define KERNEL_LANDLOCK_SCOPE_ABSTRACT (1ULL << 0) /* ABI 6 */
+#define KERNEL_LANDLOCK_SCOPE_SIGNAL   (1ULL << 1)
+
+struct kernel_landlock_ruleset {
+	uint64_t fs, net, scoped;
+};
+
+/* The kernel's answer about a process that may be gone (6.13; exit since 6.15). */
+struct kernel_pidfd_info {
+	uint64_t mask, cgroup;
+	uint32_t pid, tgid, ppid, ruid, rgid, euid, egid, suid, sgid, fsuid, fsgid;
+	int32_t exit_code; /* a wait status */
+};
+#define KERNEL_PIDFD_INFO_EXIT (1ULL << 3)
+#define KERNEL_PIDFD_GET_INFO  _IOWR(0xFF, 11, struct kernel_pidfd_info)
+
+static inline int
+kernel_clone3(struct clone_args *a)
+{
+	return (int)syscall(SYS_clone3, a, sizeof(*a));
+}
+
+static inline int
+kernel_openat2(int dir, const char *path, uint64_t flags, uint64_t resolve)
+{
+	struct open_how how = { .flags = flags, .resolve = resolve };
+
+	return (int)syscall(SYS_openat2, dir, path, &how, sizeof(how));
+}
+
+static inline int
+kernel_pivot_root(const char *new_root, const char *put_old)
+{
+	return (int)syscall(SYS_pivot_root, new_root, put_old);
+}
+
+static inline int
+kernel_seccomp(unsigned op, unsigned flags, void *arg)
+{
+	return (int)syscall(SYS_seccomp, op, flags, arg);
+}
+
+static inline int
+kernel_landlock_create(const struct kernel_landlock_ruleset *r, size_t n, uint32_t flags)
+{
+	return (int)syscall(SYS_landlock_create_ruleset, r, n, flags);
+}
+
+static inline int
+kernel_landlock_add(int ruleset, const struct landlock_path_beneath_attr *a)
+{
+	return (int)syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, a, 0);
+}
+
+static inline int
+kernel_landlock_restrict(int ruleset)
+{
+	return (int)syscall(SYS_landlock_restrict_self, ruleset, 0);
+}
+
+#endif /* WORKER_KERNEL_H */

@@ -1,0 +1,143 @@
+/*
+ * caisson-worker: the launcher, which becomes pid 1 of a chamber.  Started by the
+ * supervisor with the descriptors of common/child.h; of no use to anyone else.
+ */
+#include <errno.h>
+#include <grp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "common/child.h"
+#include "common/util.h"
+#include "worker/kernel.h"
+#include "worker/stop.h"
+#include "worker/worker.h"
+
+#define STEPS_MAX 1024u
+
+/* A private copy, which nobody can change under us; the shared page is kept for the
+ * one number that the kernel writes. */
+static struct plan_header *
+plan_read(struct plan *ret)
+{
+	struct stat st;
+	void *page, *copy;
+	size_t n;
+
+	if (fstat(LAUNCH_FD_PLAN, &st) < 0)
+		die(LAYER_PLAN, errno);
+	if (st.st_size < (off_t)sizeof(struct plan_header) || st.st_size > PLAN_MAX)
+		die(LAYER_PLAN, EINVAL);
+	n = (size_t)st.st_size;
+	page = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, LAUNCH_FD_PLAN, 0);
+	copy = malloc(n);
+	if (page == MAP_FAILED || copy == NULL)
+		die(LAYER_PLAN, ENOMEM);
+	memcpy(copy, page, n);
+	if (plan_check(copy, n, ret) < 0 || ret->h->nsteps > STEPS_MAX)
+		die(LAYER_PLAN, EINVAL);
+	((struct plan_header *)page)->birth_pid = 0; /* also makes it present and writable */
+	return page;
+}
+
+static void
+signals_reset(void)
+{
+	sigset_t none;
+
+	for (int i = 1; i < _NSIG; i++)
+		signal(i, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* Descriptors 0 to 2 are not ours to use, but what we open must not land there. */
+static void
+fill_standard_descriptors(void)
+{
+	while (fcntl(2, F_GETFD) < 0)
+		if (open("/dev/null", O_RDWR) > 2)
+			break;
+}
+
+static void
+join_cgroups(const struct plan *p)
+{
+	for (uint32_t i = 0; i < p->h->nsteps; i++) {
+		cleanup_fd int fd = -1;
+
+		if (p->steps[i].op != PLAN_CGROUP)
+			continue;
+		fd = open(plan_string(p, p->steps[i].source), O_WRONLY | O_CLOEXEC);
+		if (fd < 0 || write(fd, "0", 1) != 1)
+			die(LAYER_CGROUP, errno);
+	}
+}
+
+static pid_t
+chamber_clone(const struct plan *p, struct plan_header *page)
+{
+	struct clone_args a = {
+		.flags = CLONE_PARENT | CLONE_PARENT_SETTID | CLONE_NEWUSER | CLONE_NEWPID |
+		    CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP,
+		.parent_tid = (uint64_t)(uintptr_t)&page->birth_pid,
+	};
+	pid_t pid;
+
+	if ((p->h->flags & PLAN_NETWORK) == 0)
+		a.flags |= CLONE_NEWNET;
+	pid = kernel_clone3(&a);
+	if (pid < 0)
+		die(errno == EINVAL ? LAYER_NAMESPACES : LAYER_USER_NAMESPACE, errno);
+	return pid;
+}
+
+int
+main(void)
+{
+	static int trees[STEPS_MAX];
+	struct plan_header *page;
+	struct plan p;
+	int gate[2], status_fd, ret;
+	pid_t pid;
+
+	report_init(LAUNCH_FD_SOCKET);
+	signals_reset();
+	fill_standard_descriptors();
+	page = plan_read(&p);
+	STOP_SET(plan_string(&p, p.h->stop));
+	STOP_POINT("launch.start");
+	status_fd = p.h->flags & PLAN_INIT ? LAUNCH_FD_FIRST + (int)p.h->nfds : -1;
+	close_range((unsigned)LAUNCH_FD_FIRST + p.h->nfds + (status_fd >= 0), ~0u, 0);
+	memset(trees, -1, sizeof(trees));
+	join_cgroups(&p);
+	if (p.h->flags & PLAN_ROOT) {
+		if (setgroups(0, NULL) < 0)
+			die(LAYER_UID, errno);
+		sources_open(&p, trees);
+	}
+	if (pipe2(gate, O_CLOEXEC) < 0)
+		die(LAYER_HANDSHAKE, errno);
+	STOP_POINT("launch.before_clone");
+	pid = chamber_clone(&p, page);
+	if (pid == 0) {
+		close(gate[1]);
+		close(LAUNCH_FD_PLAN);
+		munmap(page, p.h->size_bytes);
+		chamber_main(&p, trees, gate[0], status_fd);
+	}
+	STOP_POINT("launch.after_clone");
+	ret = idmap_write(pid, PLAN_INSIDE_UID, p.h->uid, PLAN_INSIDE_GID, p.h->gid);
+	if (ret < 0)
+		die(LAYER_USER_NAMESPACE, -ret);
+	STOP_POINT("launch.before_release");
+	if (write(gate[1], "", 1) != 1)
+		_exit(1); /* it is gone: the supervisor sees its end */
+	STOP_POINT("launch.after_release");
+	_exit(0);
+}

@@ -1,0 +1,66 @@
+#include "worker/worker.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static int report_fd = -1;
+
+void
+report_init(int fd)
+{
+	report_fd = fd;
+}
+
+/* Plain write() where no descriptor goes along: it is all that the filter must allow. */
+static ssize_t
+report_send(const struct launch_report *r, int fd)
+{
+	union {
+		char buf[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = { .iov_base = (void *)(uintptr_t)r, .iov_len = sizeof(*r) };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct cmsghdr *c;
+
+	if (fd < 0)
+		return write(report_fd, r, sizeof(*r));
+	memset(&control, 0, sizeof(control));
+	msg.msg_control = control.buf;
+	msg.msg_controllen = sizeof(control.buf);
+	c = CMSG_FIRSTHDR(&msg);
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &fd, sizeof(int));
+	return sendmsg(report_fd, &msg, MSG_NOSIGNAL);
+}
+
+void
+report(enum launch_stage stage, int value, int fd)
+{
+	struct launch_report r = { .stage = stage, .value = value };
+
+	if (report_send(&r, fd) != (ssize_t)sizeof(r))
+		_exit(1);
+}
+
+void
+die(enum layer layer, int error)
+{
+	struct launch_report r = { .stage = STAGE_ERROR, .layer = layer, .error = error };
+
+	report_send(&r, -1);
+	_exit(1);
+}
+
+int
+report_is_hung_up(void)
+{
+	struct pollfd p = { .fd = report_fd };
+
+	return poll(&p, 1, 0) != 0;
+}

@@ -1,0 +1,194 @@
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/util.h"
+#include "worker/kernel.h"
+#include "worker/stop.h"
+#include "worker/worker.h"
+
+/* The root holds directories, links and a few small files, then is made read-only. */
+#define ROOT_BYTES  (1u << 20)
+#define ROOT_INODES 512u
+
+static int
+fs_mount(int fs, enum layer layer, unsigned attr)
+{
+	int mnt;
+
+	if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		die(layer, errno);
+	mnt = fsmount(fs, FSMOUNT_CLOEXEC, attr);
+	if (mnt < 0)
+		die(layer, errno);
+	return mnt;
+}
+
+static int
+tmpfs_create(uint64_t size_bytes, uint64_t inodes, const char *mode, unsigned attr)
+{
+	cleanup_fd int fs = fsopen("tmpfs", FSOPEN_CLOEXEC);
+	char size[32], nr[32];
+
+	snprintf(size, sizeof(size), "%llu", (unsigned long long)size_bytes);
+	snprintf(nr, sizeof(nr), "%llu", (unsigned long long)inodes);
+	if (fs < 0 || fsconfig(fs, FSCONFIG_SET_STRING, "size", size, 0) < 0 ||
+	    fsconfig(fs, FSCONFIG_SET_STRING, "nr_inodes", nr, 0) < 0 ||
+	    fsconfig(fs, FSCONFIG_SET_STRING, "mode", mode, 0) < 0)
+		die(LAYER_MOUNTS, errno);
+	return fs_mount(fs, LAYER_MOUNTS, attr | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+}
+
+/* Only this namespace's processes, and of those only what the reader may trace. */
+static int
+proc_create(void)
+{
+	cleanup_fd int fs = fsopen("proc", FSOPEN_CLOEXEC);
+
+	if (fs < 0 || fsconfig(fs, FSCONFIG_SET_STRING, "subset", "pid", 0) < 0 ||
+	    fsconfig(fs, FSCONFIG_SET_STRING, "hidepid", "2", 0) < 0)
+		die(LAYER_PROC, errno);
+	return fs_mount(fs, LAYER_PROC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+}
+
+/*
+ * The directory of `path` beneath `root`, made where it is missing, and its last
+ * name in `*ret_name`.  Component by component and following no link: a chamber
+ * may have left one in a directory that it can write.
+ */
+static int
+target_parent(int root, const char *path, const char **ret_name)
+{
+	char name[256];
+	int dir = root, next;
+	const char *end;
+	size_t n;
+
+	for (;; path = end) {
+		path += strspn(path, "/");
+		n = strcspn(path, "/");
+		end = path + n;
+		if (n == 0 || n >= sizeof(name))
+			die(LAYER_MOUNTS, EINVAL);
+		memcpy(name, path, n);
+		name[n] = '\0';
+		if (strcmp(name, "..") == 0 || strcmp(name, ".") == 0)
+			die(LAYER_MOUNTS, EINVAL);
+		if (end[strspn(end, "/")] == '\0')
+			break;
+		if (mkdirat(dir, name, 0755) < 0 && errno != EEXIST)
+			die(LAYER_MOUNTS, errno);
+		next = openat(dir, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (next < 0)
+			die(LAYER_MOUNTS, errno);
+		if (dir != root)
+			close(dir);
+		dir = next;
+	}
+	*ret_name = path;
+	return dir;
+}
+
+static void
+make_file(int dir, const char *name, const char *content)
+{
+	cleanup_fd int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	size_t n = strlen(content);
+
+	if (fd < 0 || write(fd, content, n) != (ssize_t)n)
+		die(LAYER_MOUNTS, errno);
+}
+
+/* A place for `tree` to be mounted on: what is there, or an empty one of its kind. */
+static void
+attach(int dir, const char *name, int tree)
+{
+	cleanup_fd int at = -1;
+	struct stat st;
+
+	if (fstat(tree, &st) < 0)
+		die(LAYER_MOUNTS, errno);
+	if (S_ISDIR(st.st_mode) ? mkdirat(dir, name, 0755) < 0 :
+				  mknodat(dir, name, S_IFREG | 0444, 0) < 0)
+		if (errno != EEXIST)
+			die(LAYER_MOUNTS, errno);
+	at = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (at < 0 ||
+	    move_mount(tree, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+		die(LAYER_MOUNTS, errno);
+	close(tree);
+}
+
+static void
+step_apply(const struct plan *p, const struct plan_step *s, int root, int tree)
+{
+	const char *source = plan_string(p, s->source), *name;
+	int dir = target_parent(root, plan_string(p, s->target), &name);
+
+	switch (s->op) {
+	case PLAN_DIR:
+		if (mkdirat(dir, name, 0755) < 0 && errno != EEXIST)
+			die(LAYER_MOUNTS, errno);
+		break;
+	case PLAN_FILE:
+		make_file(dir, name, source);
+		break;
+	case PLAN_SYMLINK:
+		if (symlinkat(source, dir, name) < 0)
+			die(LAYER_MOUNTS, errno);
+		break;
+	case PLAN_TMPFS:
+		tree = tmpfs_create(s->size_bytes, s->inodes, "1777", MOUNT_ATTR_NOEXEC);
+		attach(dir, name, tree);
+		break;
+	default:
+		attach(dir, name, tree);
+		break;
+	}
+	if (dir != root)
+		close(dir);
+}
+
+/* After this nothing of the host's tree can be named. */
+static void
+root_enter(int root)
+{
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
+
+	STOP_POINT("init.before_pivot");
+	if (fchdir(root) < 0 || kernel_pivot_root(".", ".") < 0 ||
+	    umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+		die(LAYER_PIVOT_ROOT, errno);
+	if (mount_setattr(AT_FDCWD, "/", 0, &attr, sizeof(attr)) < 0)
+		die(LAYER_MOUNTS, errno);
+	STOP_POINT("init.after_pivot");
+}
+
+void
+root_build(const struct plan *p, const int *trees)
+{
+	cleanup_fd int mnt = tmpfs_create(ROOT_BYTES, ROOT_INODES, "0755", 0);
+	cleanup_fd int root = -1;
+	int proc = -1;
+
+	umask(0);
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		die(LAYER_MOUNTS, errno);
+	/* The kernel grants a new proc only while a whole one can be seen. */
+	for (uint32_t i = 0; i < p->h->nsteps; i++)
+		if (p->steps[i].op == PLAN_PROC && proc < 0)
+			proc = proc_create();
+	/* Every host has this directory, and nothing needs it from here on. */
+	if (move_mount(mnt, "", AT_FDCWD, "/proc", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+		die(LAYER_MOUNTS, errno);
+	root = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (root < 0)
+		die(LAYER_MOUNTS, errno);
+	for (uint32_t i = 0; i < p->h->nsteps; i++)
+		if (p->steps[i].op != PLAN_CGROUP)
+			step_apply(p, &p->steps[i], root,
+			    p->steps[i].op == PLAN_PROC ? proc : trees[i]);
+	umask(022);
+	root_enter(root);
+}

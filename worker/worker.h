@@ -1,0 +1,57 @@
+/*
+ * worker: what the files of the launcher share.
+ *
+ * Two processes run this program: the launcher, in the host's namespaces, which opens
+ * the operator's directories, makes the chamber's first process and gives it its uid;
+ * and that process, pid 1, which builds the chamber around itself and starts the program
+ * in it.  Both are single-threaded, read nothing but the plan, and end at the first
+ * failure with a report of the layer: nothing here returns an error.
+ */
+#ifndef WORKER_WORKER_H
+#define WORKER_WORKER_H
+
+#include <sys/types.h>
+
+#include "worker/plan.h"
+
+/* Reports `layer` and `error` (errno, positive) to the supervisor, and ends the process. */
+_Noreturn void die(enum layer layer, int error);
+
+/* Which descriptor die() and report() write to. */
+void report_init(int fd);
+/* One struct up the launch socket, with `fd` unless it is -1.  Dies if the supervisor is gone. */
+void report(enum launch_stage stage, int value, int fd);
+/* True once the supervisor has closed its end. */
+int report_is_hung_up(void);
+
+/*
+ * sources.c: what the operator shows in the chamber.  One detached mount for each
+ * PLAN_BIND of the plan, in `trees` (by step), -1 elsewhere.  Called by the
+ * launcher as root, who may open more than the chamber, and by pid 1 otherwise.
+ */
+void sources_open(const struct plan *p, int *trees);
+
+/* root.c: builds the root of the mount namespace, enters it, and leaves the old one. */
+void root_build(const struct plan *p, const int *trees);
+
+/* confine.c: the layers that follow, each of which cannot be taken back. */
+void confine_namespaces(void); /* names, and no further user namespaces */
+void confine_rlimits(const struct plan *p);
+void confine_capabilities(void);
+void confine_landlock(const struct plan *p);
+/* Loads the filter; returns its listener, or -1 where there can be none and the
+ * filter kills instead. */
+int confine_filter(const struct plan *p);
+
+/* chamber.c: the life of pid 1, from its first instruction. */
+_Noreturn void chamber_main(const struct plan *p, int *trees, int release_fd, int status_fd);
+
+/* program.c: enters the program in this process; pid 1 itself, or a child of it. */
+_Noreturn void program_enter(const struct plan *p, int launch_fd);
+
+/* idmap.c: a user namespace in which `owner` outside is `uid`; for id-mapped mounts. */
+int idmap_userns(uid_t owner, gid_t group, uid_t uid, gid_t gid);
+/* Writes uid_map and gid_map of `pid`: one uid and gid, setgroups denied.  0 or -errno. */
+int idmap_write(pid_t pid, uid_t inside_uid, uid_t uid, gid_t inside_gid, gid_t gid);
+
+#endif /* WORKER_WORKER_H */
