@@ -1,0 +1,399 @@
+/*
+ * caisson: the runtime's half of a Caisson link, in C, on libc alone.
+ *
+ *	if (caisson_open(&c) < 0)
+ *		return 1;
+ *	while (caisson_next_turn(c, &turn) == 0) {
+ *		...caisson_invoke(c, "files.read", arguments, &result)...
+ *		caisson_complete(c, output);
+ *	}
+ *	caisson_close(c);
+ *
+ * A `struct caisson` owns the descriptor of the link, what has arrived on it, and the
+ * turn that is open.  Calls block, and several may be in flight: start them, then wait
+ * for each or for any.  One thread per link.  A write after the broker is gone raises
+ * SIGPIPE, which ends the program unless it is ignored.
+ *
+ * Functions that return int return 0 or a negative errno:
+ *   -EPIPE      the broker closed the link: end
+ *   -EPROTO     what arrived is not of the protocol: end
+ *   -ECANCELED  the turn is over; its outcome counts no more, the process ends soon
+ *   -EPERM      the broker refused the request as a whole (caisson_emit and _annotate)
+ *   -EMSGSIZE   what was to be sent is over its bound (docs/PROTOCOL.md); nothing was sent
+ *   -EINVAL     no turn is open, or no such call, or an empty name; nothing was sent
+ *   -EBADF      CAISSON_LINK_FD names no descriptor (caisson_open)
+ *   -ENOMEM
+ * A call that was denied or failed is a result, not an error.
+ */
+#ifndef CAISSON_H
+#define CAISSON_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct caisson;
+
+/* ---- reading values ------------------------------------------------------------------ */
+
+/* One value inside a frame, borrowed; n == 0 is no value, which every reader accepts. */
+struct caisson_value {
+	const uint8_t *p;
+	size_t n;
+};
+
+enum caisson_type {
+	CAISSON_NONE,
+	CAISSON_NIL,
+	CAISSON_BOOL,
+	CAISSON_UINT, /* >= 0 */
+	CAISSON_INT,  /* < 0 */
+	CAISSON_REAL,
+	CAISSON_STR, /* UTF-8 */
+	CAISSON_BIN,
+	CAISSON_ARRAY,
+	CAISSON_MAP,
+};
+
+/* The first bytes of a value: what it is, and its number, truth, length or count. */
+struct caisson_head {
+	enum caisson_type type; /* CAISSON_NONE if no whole one is there */
+	uint64_t n;		/* INT, REAL: the bits */
+	size_t size;		/* bytes of the head */
+};
+struct caisson_head caisson_head(struct caisson_value v);
+/* Takes one whole, well-formed value off the front of `rest`; false if none is there. */
+bool caisson_take(struct caisson_value *rest, struct caisson_value *ret);
+
+static inline enum caisson_type
+caisson_type(struct caisson_value v)
+{
+	return caisson_head(v).type;
+}
+
+/* The number or truth that `v` is; 0 if it is none, or none that fits. */
+static inline bool
+caisson_bool(struct caisson_value v)
+{
+	return caisson_head(v).type == CAISSON_BOOL && caisson_head(v).n != 0;
+}
+
+static inline uint64_t
+caisson_uint(struct caisson_value v)
+{
+	return caisson_head(v).type == CAISSON_UINT ? caisson_head(v).n : 0;
+}
+
+static inline int64_t
+caisson_int(struct caisson_value v)
+{
+	struct caisson_head h = caisson_head(v);
+
+	return h.type == CAISSON_INT || h.n <= INT64_MAX ? (int64_t)h.n : 0;
+}
+
+static inline double
+caisson_real(struct caisson_value v)
+{
+	struct caisson_head h = caisson_head(v);
+	double d;
+
+	memcpy(&d, &h.n, sizeof d);
+	return h.type == CAISSON_REAL ? d : h.type == CAISSON_UINT ? (double)h.n : 0;
+}
+
+/* The bytes of a string or binary, not terminated; NULL and 0 for anything else. */
+static inline const char *
+caisson_bytes(struct caisson_value v, size_t *ret_n)
+{
+	struct caisson_head h = caisson_head(v);
+	bool is = h.type == CAISSON_STR || h.type == CAISSON_BIN;
+
+	*ret_n = is ? h.n : 0;
+	return is ? (const char *)v.p + h.size : NULL;
+}
+
+/* Is `v` this string? */
+static inline bool
+caisson_is(struct caisson_value v, const char *text)
+{
+	size_t n;
+	const char *p = caisson_bytes(v, &n);
+
+	return p != NULL && n == strlen(text) && memcmp(p, text, n) == 0;
+}
+
+/* Walks an array (elements) or map (key, value, ...). */
+struct caisson_cursor {
+	struct caisson_value rest;
+	uint64_t left;
+};
+struct caisson_cursor caisson_iterate(struct caisson_value v);
+/* Takes the next value; false at the end. */
+bool caisson_next(struct caisson_cursor *it, struct caisson_value *ret);
+
+/* The value of `key` in the map `v`; no value if it has none or is no map. */
+static inline struct caisson_value
+caisson_get(struct caisson_value v, const char *key)
+{
+	struct caisson_cursor it = caisson_iterate(v);
+	struct caisson_value k, value;
+
+	while (caisson_type(v) == CAISSON_MAP && caisson_next(&it, &k) &&
+	       caisson_next(&it, &value))
+		if (caisson_is(k, key))
+			return value;
+	return (struct caisson_value){ NULL, 0 };
+}
+
+/* ---- writing values ------------------------------------------------------------------ */
+
+/*
+ * Starts as zeroes.  Values are appended in order, each map and array followed by as
+ * many as it announces.  An error sticks and is reported by what sends the value.
+ */
+struct caisson_writer {
+	uint8_t *p;
+	size_t n, cap;
+	int error; /* 0 or -ENOMEM */
+};
+
+/* The shortest head of a type, or all of a scalar; raw bytes.  For those below. */
+void caisson_put_head(struct caisson_writer *w, enum caisson_type type, uint64_t n);
+void caisson_put_raw(struct caisson_writer *w, const void *p, size_t n);
+
+static inline void
+caisson_put_nil(struct caisson_writer *w)
+{
+	caisson_put_head(w, CAISSON_NIL, 0);
+}
+
+static inline void
+caisson_put_bool(struct caisson_writer *w, bool v)
+{
+	caisson_put_head(w, CAISSON_BOOL, v);
+}
+
+static inline void
+caisson_put_uint(struct caisson_writer *w, uint64_t v)
+{
+	caisson_put_head(w, CAISSON_UINT, v);
+}
+
+static inline void
+caisson_put_int(struct caisson_writer *w, int64_t v)
+{
+	caisson_put_head(w, v < 0 ? CAISSON_INT : CAISSON_UINT, (uint64_t)v);
+}
+
+/* Must be finite. */
+static inline void
+caisson_put_real(struct caisson_writer *w, double v)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &v, sizeof bits);
+	caisson_put_head(w, CAISSON_REAL, bits);
+}
+
+/* Must be UTF-8. */
+static inline void
+caisson_put_str_n(struct caisson_writer *w, const char *p, size_t n)
+{
+	caisson_put_head(w, CAISSON_STR, n);
+	caisson_put_raw(w, p, n);
+}
+
+static inline void
+caisson_put_str(struct caisson_writer *w, const char *text)
+{
+	caisson_put_str_n(w, text, strlen(text));
+}
+
+static inline void
+caisson_put_bin(struct caisson_writer *w, const void *p, size_t n)
+{
+	caisson_put_head(w, CAISSON_BIN, n);
+	caisson_put_raw(w, p, n);
+}
+
+static inline void
+caisson_put_array(struct caisson_writer *w, uint32_t elements)
+{
+	caisson_put_head(w, CAISSON_ARRAY, elements);
+}
+
+/* Keys are strings, each of them once. */
+static inline void
+caisson_put_map(struct caisson_writer *w, uint32_t pairs)
+{
+	caisson_put_head(w, CAISSON_MAP, pairs);
+}
+
+static inline void
+caisson_put_value(struct caisson_writer *w, struct caisson_value v)
+{
+	caisson_put_raw(w, v.p, v.n);
+}
+
+/* Forgets what was written and releases it; the writer can be used again. */
+static inline void
+caisson_writer_finish(struct caisson_writer *w)
+{
+	free(w->p);
+	*w = (struct caisson_writer){ NULL, 0, 0, 0 };
+}
+
+/* ---- the link ------------------------------------------------------------------------ */
+
+/* Takes the descriptor that CAISSON_LINK_FD names and says hello. */
+int caisson_open(struct caisson **ret);
+/* Closes the link and releases everything; NULL is allowed. */
+void caisson_close(struct caisson *c);
+
+/* What is asked; borrowed until the outcome is sent. */
+struct caisson_turn {
+	struct caisson_value message; /* any value */
+	struct caisson_value agent;   /* "agent:<id>" */
+	struct caisson_value
+	    tools; /* array of maps: name, description, namespace, effect, input */
+	struct caisson_value context; /* map: actor, owner, purpose, traceId, now, reach ... */
+	uint32_t max_steps, max_tool_calls;
+	uint32_t timeout_ms; /* from the moment it was sent */
+};
+
+/* Waits for the next turn; -EPIPE when there will be none, which is the normal end. */
+int caisson_next_turn(struct caisson *c, struct caisson_turn *ret);
+
+/* What the broker has said of the turn, as a mask.  Looks at what has arrived, never waits. */
+enum caisson_state {
+	CAISSON_DRAINING = 1 << 0,  /* the time is nearly up: new calls are refused */
+	CAISSON_CANCELLED = 1 << 1, /* the turn is over */
+};
+unsigned caisson_state(struct caisson *c);
+
+enum caisson_status {
+	CAISSON_SUCCEEDED,
+	CAISSON_DENIED, /* not allowed, or refused as a whole: nothing happened */
+	CAISSON_FAILED, /* allowed, and did not succeed */
+};
+
+struct caisson_result {
+	uint32_t call;
+	enum caisson_status status;
+	struct caisson_value output;	    /* with SUCCEEDED */
+	struct caisson_value code, message; /* strings, with the others */
+	bool retryable;
+	void *frame; /* what the values point into */
+};
+
+enum caisson_request {
+	CAISSON_INVOKE, /* ask tool `name` for one effect; `value` holds a map of arguments */
+	CAISSON_EMIT, /* tell the host something: type `name`; arrives wrapped as runtime.event */
+	CAISSON_ANNOTATE, /* add `name` to the metadata of the turn's result */
+};
+
+/* Sends a request and does not wait; `*ret_call` names it, never 0. */
+int caisson_start(struct caisson *c, enum caisson_request kind, const char *name,
+    const struct caisson_writer *value, uint32_t *ret_call);
+/* Waits for `call`, or with 0 for whichever ends next; release with _result_finish(). */
+int caisson_call_wait(struct caisson *c, uint32_t call, struct caisson_result *ret);
+
+static inline void
+caisson_result_finish(struct caisson_result *r)
+{
+	free(r->frame);
+	r->frame = NULL;
+}
+
+static inline int
+caisson_call_start(struct caisson *c, const char *tool, const struct caisson_writer *arguments,
+    uint32_t *ret_call)
+{
+	return caisson_start(c, CAISSON_INVOKE, tool, arguments, ret_call);
+}
+
+/* Makes a call and waits for its result. */
+static inline int
+caisson_invoke(struct caisson *c, const char *tool, const struct caisson_writer *arguments,
+    struct caisson_result *ret)
+{
+	uint32_t call;
+	int error = caisson_start(c, CAISSON_INVOKE, tool, arguments, &call);
+
+	return error < 0 ? error : caisson_call_wait(c, call, ret);
+}
+
+/* CAISSON_EMIT or CAISSON_ANNOTATE, and waits until the broker has taken it. */
+static inline int
+caisson_tell(struct caisson *c, enum caisson_request kind, const char *name,
+    const struct caisson_writer *value)
+{
+	struct caisson_result r;
+	uint32_t call;
+	int error = caisson_start(c, kind, name, value, &call);
+
+	if (error == 0)
+		error = caisson_call_wait(c, call, &r);
+	if (error < 0)
+		return error;
+	caisson_result_finish(&r);
+	return r.status == CAISSON_SUCCEEDED ? 0 : -EPERM;
+}
+
+static inline int
+caisson_emit(struct caisson *c, const char *type, const struct caisson_writer *data)
+{
+	return caisson_tell(c, CAISSON_EMIT, type, data);
+}
+
+static inline int
+caisson_annotate(struct caisson *c, const char *key, const struct caisson_writer *value)
+{
+	return caisson_tell(c, CAISSON_ANNOTATE, key, value);
+}
+
+/* Ends the turn with { "status": status, key: value }; after an error it is still open. */
+int caisson_outcome(
+    struct caisson *c, const char *status, const char *key, const struct caisson_writer *value);
+
+static inline int
+caisson_complete(struct caisson *c, const struct caisson_writer *output)
+{
+	return caisson_outcome(c, "complete", "output", output);
+}
+
+/* `code`: 1..64 bytes, `message`: up to 4096. */
+static inline int
+caisson_fail(struct caisson *c, const char *code, const char *message)
+{
+	struct caisson_writer w = { NULL, 0, 0, 0 };
+	int error;
+
+	caisson_put_map(&w, 2);
+	caisson_put_str(&w, "code");
+	caisson_put_str(&w, code);
+	caisson_put_str(&w, "message");
+	caisson_put_str(&w, message);
+	error = caisson_outcome(c, "fail", "error", &w);
+	caisson_writer_finish(&w);
+	return error;
+}
+
+/* Asks a person; needs the tool sharedos.escalate.  `reason`: 1..4096 bytes. */
+static inline int
+caisson_escalate(struct caisson *c, const char *reason)
+{
+	struct caisson_writer w = { NULL, 0, 0, 0 };
+	int error;
+
+	caisson_put_str(&w, reason);
+	error = caisson_outcome(c, "escalate", "reason", &w);
+	caisson_writer_finish(&w);
+	return error;
+}
+
+#endif /* CAISSON_H */
