@@ -1,0 +1,276 @@
+#include "supervisor/config.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/util.h"
+
+const char *const conf_names_profile[] = { "native", "interpreter", "provider", NULL };
+const char *const conf_names_builtin[] = { "none", "files", NULL };
+const char *const conf_names_provider_scope[] = { "session", "shared", NULL };
+const char *const conf_names_effect[] = { "read", "write", NULL };
+const char *const conf_names_scope[] = { "exact", "descendants", NULL };
+const char *const conf_names_durability[] = { "full", "relaxed", NULL };
+
+/* The last three are enums of protocol.def, in its order. */
+_Static_assert(effect_read == 0 && effect_write == 1, "config_names_effect");
+_Static_assert(scope_exact == 0 && scope_descendants == 1, "config_names_scope");
+_Static_assert(durability_full == 0 && durability_relaxed == 1, "config_names_durability");
+
+#define REQUIRED true
+#define OPTIONAL false
+#define ROW(s, key, type, need, lo, hi, number, text, names, section, doc)                     \
+	{ #key, CONF_##type, need, offsetof(struct conf_##s, has_##key),                   \
+	    offsetof(struct conf_##s, at_##key), offsetof(struct conf_##s, key), lo, hi,   \
+	    number, text, names, section, doc },
+#define SECTION(id)	       static const struct conf_field fields_##id[] = {
+#define END(id)                                                                                \
+	{ .key = NULL }                                                                        \
+	}                                                                                      \
+	;                                                                                      \
+	static const struct conf_section section_##id                                        \
+	    __attribute__((unused)) = { #id, sizeof(struct conf_##id), fields_##id };
+#define TEXT(s, k, lo, hi, need, fallback, d)                                                  \
+	ROW(s, k, TEXT, need, lo, hi, 0, fallback, NULL, NULL, d)
+#define PROSE(s, k, hi, d)     ROW(s, k, PROSE, false, 0, hi, 0, "", NULL, NULL, d)
+#define ADDRESS(s, k, need, fallback, d)                                                       \
+	ROW(s, k, ADDRESS, need, 1, 300, 0, fallback, NULL, NULL, d)
+#define FILE_AT(s, k, need, d) ROW(s, k, FILE, need, 1, 4095, 0, NULL, NULL, NULL, d)
+#define WORDS(s, k, lo, hi, need, d) ROW(s, k, WORDS, need, lo, hi, 0, NULL, NULL, NULL, d)
+#define NUMBER(s, k, lo, hi, fallback, d)                                                      \
+	ROW(s, k, NUMBER, false, lo, hi, fallback, NULL, NULL, NULL, d)
+#define DURATION(s, k, lo, hi, fallback, d)                                                    \
+	ROW(s, k, DURATION, false, lo, hi, fallback, NULL, NULL, NULL, d)
+#define SIZE(s, k, lo, hi, fallback, d)                                                        \
+	ROW(s, k, SIZE, false, lo, hi, fallback, NULL, NULL, NULL, d)
+#define SWITCH(s, k, fallback, d) ROW(s, k, SWITCH, false, 0, 1, fallback, NULL, NULL, NULL, d)
+#define CHOICE(s, k, names, need, fallback, d)                                                 \
+	ROW(s, k, CHOICE, need, 0, 0, fallback, NULL, conf_names_##names, NULL, d)
+#define INSTANT(s, k, need, d) ROW(s, k, INSTANT, need, 0, 0, 0, NULL, NULL, NULL, d)
+#define SEGMENTS(s, k, need, d)                                                                \
+	ROW(s, k, SEGMENTS, need, 0, PATH_SEGMENTS_MAX, 0, NULL, NULL, NULL, d)
+#define SCHEMA(s, k, need, d)  ROW(s, k, SCHEMA, need, 0, SCHEMA_MAX, 0, NULL, NULL, NULL, d)
+#define INSIDE(s, k, section, need, d)                                                         \
+	ROW(s, k, INSIDE, need, 0, 0, 0, NULL, NULL, &section_##section, d)
+#define SEVERAL(s, k, section, hi, d)                                                          \
+	ROW(s, k, SEVERAL, false, 0, hi, 0, NULL, NULL, &section_##section, d)
+#include "supervisor/config.def"
+
+const struct conf_section conf_root = { "namespace", sizeof(struct conf_namespace),
+	fields_namespace };
+
+/* ---- a section's fields, by the table --------------------------------------------------- */
+
+int
+conf_section_init(const struct conf_section *s, void *ret)
+{
+	const struct conf_field *f;
+	void *v;
+
+	memset(ret, 0, s->size);
+	for (f = s->fields; f->key; f++) {
+		v = (char *)ret + f->value;
+		switch (f->type) {
+		case CONF_NUMBER:
+		case CONF_DURATION:
+		case CONF_SIZE: *(uint64_t *)v = f->number; break;
+		case CONF_SWITCH: *(bool *)v = f->number != 0; break;
+		case CONF_CHOICE: *(unsigned *)v = (unsigned)f->number; break;
+		case CONF_INSIDE:
+			if (conf_section_init(f->section, v) < 0)
+				return -ENOMEM;
+			break;
+		case CONF_TEXT:
+		case CONF_PROSE:
+		case CONF_ADDRESS:
+			if (f->text && !(*(char **)v = strdup(f->text)))
+				return -ENOMEM;
+			break;
+		default: break;
+		}
+	}
+	return 0;
+}
+
+static void
+words_finish(struct conf_words *w)
+{
+	size_t i;
+
+	for (i = 0; i < w->n; i++)
+		free(w->v[i]);
+	free(w->v);
+}
+
+void
+conf_truncate(const struct conf_section *section, struct conf_list *list, size_t n)
+{
+	while (list->n > n)
+		conf_section_finish(section, (char *)list->v + --list->n * section->size);
+}
+
+static void
+list_finish(const struct conf_section *s, struct conf_list *list)
+{
+	conf_truncate(s, list, 0);
+	free(list->v);
+}
+
+void
+conf_section_finish(const struct conf_section *s, void *p)
+{
+	const struct conf_field *f;
+	void *v;
+
+	for (f = s->fields; f->key; f++) {
+		v = (char *)p + f->value;
+		switch (f->type) {
+		case CONF_TEXT:
+		case CONF_PROSE:
+		case CONF_ADDRESS:
+		case CONF_FILE: free(*(char **)v); break;
+		case CONF_WORDS:
+		case CONF_SEGMENTS: words_finish(v); break;
+		case CONF_SCHEMA: free(((struct conf_packed *)v)->p); break;
+		case CONF_INSIDE: conf_section_finish(f->section, v); break;
+		case CONF_SEVERAL: list_finish(f->section, v); break;
+		default: break;
+		}
+	}
+	memset(p, 0, s->size);
+}
+
+int
+conf_init(struct conf_namespace *ret)
+{
+	return conf_section_init(&conf_root, ret);
+}
+
+void
+conf_finish(struct conf_namespace *c)
+{
+	conf_section_finish(&conf_root, c);
+}
+
+void *
+conf_add(const struct conf_section *section, struct conf_list *list)
+{
+	char *v = reallocarray(list->v, list->n + 1, section->size), *item;
+
+	if (!v)
+		return NULL;
+	list->v = v;
+	item = v + list->n * section->size;
+	if (conf_section_init(section, item) < 0) {
+		conf_section_finish(section, item);
+		return NULL;
+	}
+	list->n++;
+	return item;
+}
+
+const struct conf_section *
+conf_list_section(const struct conf_section *s, const char *key)
+{
+	const struct conf_field *f;
+
+	for (f = s->fields; f->key; f++)
+		if (!strcmp(f->key, key))
+			break;
+	assert(f->section);
+	return f->section;
+}
+
+int
+conf_words_add(struct conf_words *w, const char *text, size_t n)
+{
+	char **v = reallocarray(w->v, w->n + 2, sizeof(*v));
+
+	if (!v)
+		return -ENOMEM;
+	w->v = v;
+	v[w->n] = strndup(text, n);
+	if (!v[w->n])
+		return -ENOMEM;
+	v[++w->n] = NULL;
+	return 0;
+}
+
+int
+conf_refuse(
+    char err[CONF_ERROR_MAX], const char *file, struct node_at at, const char *fmt, ...)
+{
+	int n = 0;
+	va_list ap;
+
+	if (file && at.line)
+		n = snprintf(err, CONF_ERROR_MAX, "%.400s:%u:%u: ", file, at.line, at.column);
+	else if (file)
+		n = snprintf(err, CONF_ERROR_MAX, "%.400s: ", file);
+	va_start(ap, fmt);
+	vsnprintf(err + n, CONF_ERROR_MAX - (size_t)n, fmt, ap);
+	va_end(ap);
+	return -EINVAL;
+}
+
+/* ---- the forms of single values --------------------------------------------------------- */
+
+const char *
+conf_segment_fault(const char *s, size_t n)
+{
+	size_t i;
+
+	if (n == 0)
+		return "has an empty segment";
+	if (n > PATH_SEGMENT_MAX)
+		return "has a segment over 256 bytes";
+	if (s[0] == '.' && (n == 1 || (n == 2 && s[1] == '.')))
+		return "has a segment . or ..";
+	if (s[0] == ' ' || s[n - 1] == ' ')
+		return "has a segment with a space at its end";
+	for (i = 0; i < n; i++)
+		if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f || s[i] == '/' || s[i] == '\\')
+			return "has a segment with a separator or control character";
+	return NULL;
+}
+
+const char *
+conf_split_path(const char *text, struct conf_words *ret)
+{
+	const char *end, *fault;
+
+	if (!strcmp(text, "."))
+		return NULL;
+	for (;; text = end + 1) {
+		end = strchrnul(text, '/');
+		fault = conf_segment_fault(text, (size_t)(end - text));
+		if (!fault && ret->n == PATH_SEGMENTS_MAX)
+			fault = "has over 64 segments";
+		if (!fault && conf_words_add(ret, text, (size_t)(end - text)) < 0)
+			fault = "is more than the memory holds";
+		if (fault || *end == '\0')
+			return fault;
+	}
+}
+
+const char *
+conf_address_fault(const char *s)
+{
+	static const char *const kinds[] = { "human:", "agent:", "group:", "service:" };
+	size_t i, n;
+
+	for (i = 0; i < countof(kinds); i++) {
+		n = strlen(kinds[i]);
+		if (strncmp(s, kinds[i], n))
+			continue;
+		if (s[n] == '\0')
+			return "has no id";
+		if (strlen(s + n) > 256)
+			return "has an id over 256 bytes";
+		return NULL;
+	}
+	return "is no address";
+}

@@ -1,0 +1,463 @@
+#include <ctype.h>
+#include <errno.h>
+#include <string.h>
+
+#include "common/util.h"
+#include "common/walk.h"
+#include "supervisor/config.h"
+
+/* What the built-in files provider offers. */
+static const struct builtin_tool {
+	const char *name, *action, *path, *schema, *doc;
+	enum effect effect;
+	bool idempotent;
+} files_tools[] = {
+#define FILES_TOOL(id, name, action, effect, idempotent, path, schema, doc)                    \
+	{ name, action, path, schema, doc, effect_##effect, idempotent },
+#include "worker/files/tools.def"
+};
+#define FILES_NAMESPACE		 "files" /* of its tools */
+#define FILES_RESOURCE_NAMESPACE "workspace"
+
+struct checker {
+	struct conf_namespace *c;
+	const char *file;
+	char *err;
+};
+
+#define refuse(k, at, ...) conf_refuse((k)->err, (k)->file, at, __VA_ARGS__)
+
+static int
+no_memory(struct checker *k)
+{
+	refuse(k, k->c->at, "out of memory");
+	return -ENOMEM;
+}
+
+/* ---- tools that a builtin provider brings ----------------------------------------------- */
+
+static int
+set_text(char **v, bool *has, const char *text)
+{
+	free(*v);
+	*v = strdup(text);
+	*has = true;
+	return *v ? 0 : -ENOMEM;
+}
+
+static int
+pack_schema(struct checker *k, struct conf_packed *ret, const char *json)
+{
+	struct buf b = { 0 };
+	struct node_error fault;
+	struct node *root = node_read(json, strlen(json), &fault);
+	int r;
+
+	r = root ? conf_pack_value(root, &b, k->file, k->err) : no_memory(k);
+	node_destroy(root);
+	if (r < 0)
+		buf_finish(&b);
+	else
+		*ret = (struct conf_packed){ b.p, b.n };
+	return r;
+}
+
+static int
+add_builtin_tool(struct checker *k, const char *provider, const struct builtin_tool *b)
+{
+	struct conf_tool *t = conf_add(conf_list_section(&conf_root, "tools"),
+	    (struct conf_list *)(void *)&k->c->tools);
+
+	if (!t || set_text(&t->name, &t->has_name, b->name) < 0 ||
+	    set_text(&t->provider, &t->has_provider, provider) < 0 ||
+	    set_text(&t->namespace, &t->has_namespace, FILES_NAMESPACE) < 0 ||
+	    set_text(&t->description, &t->has_description, b->doc) < 0 ||
+	    set_text(&t->requires.action, &t->requires.has_action, b->action) < 0 ||
+	    set_text(&t->requires.resource.namespace, &t->requires.resource.has_namespace,
+		FILES_RESOURCE_NAMESPACE) < 0 ||
+	    set_text(&t->requires.resource.path, &t->requires.resource.has_path, b->path) < 0)
+		return no_memory(k);
+	t->effect = b->effect;
+	t->idempotent = b->idempotent;
+	t->has_effect = t->has_idempotent = t->has_input = t->has_requires = true;
+	t->requires.has_resource = true;
+	return pack_schema(k, &t->input, b->schema);
+}
+
+static int
+add_builtin_tools(struct checker *k)
+{
+	size_t i, j, listed = k->c->tools.n;
+	int r;
+
+	for (i = 0; i < k->c->providers.n; i++) {
+		const struct conf_provider *p = &k->c->providers.v[i];
+
+		for (j = 0; j < listed; j++)
+			if (!strcmp(k->c->tools.v[j].provider, p->id))
+				break;
+		if (p->builtin != BUILTIN_FILES || j < listed)
+			continue;
+		for (j = 0; j < countof(files_tools); j++) {
+			r = add_builtin_tool(k, p->id, &files_tools[j]);
+			if (r < 0)
+				return r;
+		}
+	}
+	return 0;
+}
+
+/* ---- ids ---------------------------------------------------------------------------------- */
+
+/* No two elements of the list `key` share the text field `name`. */
+static int
+check_unique(struct checker *k, const char *key, const char *name, const struct conf_list *list)
+{
+	const struct conf_section *s = conf_list_section(&conf_root, key);
+	const struct conf_field *f;
+	const char *a, *b;
+	size_t i, j;
+
+	for (f = s->fields; strcmp(f->key, name); f++)
+		;
+	for (i = 1; i < list->n; i++) {
+		a = (const char *)list->v + i * s->size;
+		for (j = 0; j < i; j++) {
+			b = (const char *)list->v + j * s->size;
+			if (strcmp(*(char *const *)(const void *)(a + f->value),
+				*(char *const *)(const void *)(b + f->value)))
+				continue;
+			return refuse(k, *(const struct node_at *)(const void *)(a + f->at),
+			    "%s[%zu].%s: \"%.80s\" is also %s[%zu].%s, expected another", key, i,
+			    name, *(char *const *)(const void *)(a + f->value), key, j, name);
+		}
+	}
+	return 0;
+}
+
+static int
+check_ids(struct checker *k)
+{
+	int r;
+
+#define UNIQUE(key, name)                                                                      \
+	check_unique(k, #key, name, (const struct conf_list *)(const void *)&k->c->key)
+	if ((r = UNIQUE(runtimes, "id")) < 0 || (r = UNIQUE(providers, "id")) < 0 ||
+	    (r = UNIQUE(tools, "name")) < 0 || (r = UNIQUE(grants, "id")) < 0)
+		return r;
+	return 0;
+#undef UNIQUE
+}
+
+/* ---- runtimes and providers --------------------------------------------------------------- */
+
+static int
+check_command(
+    struct checker *k, const struct conf_words *command, struct node_at at, const char *key)
+{
+	if (command->n == 0 || command->v[0][0] == '\0')
+		return refuse(k, at, "%s.command: is empty, expected a program", key);
+	return 0;
+}
+
+static int
+check_env(struct checker *k, const struct conf_words *env, struct node_at at, const char *key)
+{
+	const char *s;
+	size_t i;
+
+	for (i = 0; i < env->n; i++) {
+		for (s = env->v[i]; isalnum((unsigned char)*s) || *s == '_'; s++)
+			;
+		if (s == env->v[i] || isdigit((unsigned char)env->v[i][0]) || (*s && *s != '='))
+			return refuse(k, at, "%s.env[%zu]: expected NAME=VALUE or NAME", key, i);
+	}
+	return 0;
+}
+
+static bool
+is_chamber_path(const char *s)
+{
+	const char *end;
+
+	if (*s != '/')
+		return false;
+	for (s++;; s = end + 1) {
+		end = strchrnul(s, '/');
+		if (end == s || conf_segment_fault(s, (size_t)(end - s)))
+			return false;
+		if (*end == '\0')
+			return true;
+	}
+}
+
+static int
+check_mounts(struct checker *k, const struct conf_mount *v, size_t n, const char *key)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (!is_chamber_path(v[i].target))
+			return refuse(k, v[i].at_target,
+			    "%s.mounts[%zu].target: is no absolute path, expected one like /data",
+			    key, i);
+	return 0;
+}
+
+static int
+check_runtimes(struct checker *k)
+{
+	char key[40];
+	size_t i;
+	int r;
+
+	for (i = 0; i < k->c->runtimes.n; i++) {
+		const struct conf_runtime *t = &k->c->runtimes.v[i];
+
+		snprintf(key, sizeof(key), "runtimes[%zu]", i);
+		if (t->profile == PROFILE_PROVIDER)
+			return refuse(k, t->at_profile,
+			    "%s.profile: is for providers, expected native or interpreter", key);
+		if ((r = check_command(k, &t->command, t->at_command, key)) < 0 ||
+		    (r = check_env(k, &t->env, t->at_env, key)) < 0 ||
+		    (r = check_mounts(k, t->mounts.v, t->mounts.n, key)) < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int
+check_builtin(struct checker *k, const struct conf_provider *p, const char *key)
+{
+	if (p->has_command)
+		return refuse(k, p->at_command,
+		    "%s.command: is there beside builtin, expected one of them", key);
+	if (!p->root)
+		return refuse(
+		    k, p->at, "%s.root is missing, expected the directory to serve", key);
+	if (p->has_app || p->profile != PROFILE_PROVIDER || p->mounts.n)
+		return refuse(k, p->at,
+		    "%s: app, profile and mounts are for a provider with a command", key);
+	if (p->scope == PROVIDER_SHARED)
+		return refuse(k, p->at_scope,
+		    "%s.scope: a files provider is never shared, expected session", key);
+	return 0;
+}
+
+static int
+check_providers(struct checker *k)
+{
+	char key[40];
+	size_t i;
+	int r;
+
+	for (i = 0; i < k->c->providers.n; i++) {
+		const struct conf_provider *p = &k->c->providers.v[i];
+
+		snprintf(key, sizeof(key), "providers[%zu]", i);
+		if (p->builtin == BUILTIN_FILES) {
+			r = check_builtin(k, p, key);
+		} else if (!p->has_command) {
+			r = refuse(k, p->at,
+			    "%s: neither builtin nor command is there, expected one of them", key);
+		} else if (p->has_root) {
+			r = refuse(k, p->at_root, "%s.root: is for builtin: files", key);
+		} else {
+			r = check_command(k, &p->command, p->at_command, key);
+		}
+		if (r < 0 || (r = check_env(k, &p->env, p->at_env, key)) < 0 ||
+		    (r = check_mounts(k, p->mounts.v, p->mounts.n, key)) < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* ---- tools -------------------------------------------------------------------------------- */
+
+static const struct conf_provider *
+find_provider(const struct conf_namespace *c, const char *id)
+{
+	size_t i;
+
+	for (i = 0; i < c->providers.n; i++)
+		if (!strcmp(c->providers.v[i].id, id))
+			return &c->providers.v[i];
+	return NULL;
+}
+
+static bool
+has_property(const struct conf_packed *input, const char *name, size_t n)
+{
+	struct slice schema = { input->p, input->n };
+	struct value properties, property;
+	char key[PATH_SEGMENT_MAX + 1];
+
+	if (n >= sizeof(key) || !value_get(schema, "properties", &properties) ||
+	    properties.type != VALUE_MAP)
+		return false;
+	memcpy(key, name, n);
+	key[n] = '\0';
+	return value_get(properties.raw, key, &property);
+}
+
+/* Segments, each of them literal or {argument}, an argument that the schema knows. */
+static int
+check_template(struct checker *k, const struct conf_tool *t, const char *key)
+{
+	const char *s = t->requires.resource.path, *end, *fault;
+	struct node_at at = t->requires.resource.at_path;
+	size_t n;
+
+	if (*s == '\0')
+		return 0;
+	for (;; s = end + 1) {
+		end = strchrnul(s, '/');
+		n = (size_t)(end - s);
+		if (n > 2 && s[0] == '{' && end[-1] == '}') {
+			if (!has_property(&t->input, s + 1, n - 2))
+				return refuse(k, at,
+				    "%s.requires.resource.path: {%.*s} is no property of input, "
+				    "expected one",
+				    key, (int)(n - 2), s + 1);
+		} else {
+			fault = conf_segment_fault(s, n);
+			if (!fault && (memchr(s, '{', n) || memchr(s, '}', n)))
+				fault = "has braces within a segment";
+			if (fault)
+				return refuse(k, at,
+				    "%s.requires.resource.path: %s, expected segments like "
+				    "docs/{path}",
+				    key, fault);
+		}
+		if (*end == '\0')
+			return 0;
+	}
+}
+
+/* The builtin provider knows its tools by name, and what each of them does. */
+static int
+check_files_tool(struct checker *k, const struct conf_tool *t, const char *key)
+{
+	size_t i;
+
+	for (i = 0; i < countof(files_tools); i++)
+		if (!strcmp(files_tools[i].name, t->name))
+			break;
+	if (i == countof(files_tools))
+		return refuse(k, t->at_name,
+		    "%s.name: \"%.80s\" is no tool of the files provider, expected files.list, "
+		    "files.read, files.stat, files.search or files.write",
+		    key, t->name);
+	if (t->effect != files_tools[i].effect)
+		return refuse(k, t->at_effect, "%s.effect: %s has the effect %s", key, t->name,
+		    conf_names_effect[files_tools[i].effect]);
+	if (t->idempotent && !files_tools[i].idempotent)
+		return refuse(k, t->at_idempotent, "%s.idempotent: %s is not", key, t->name);
+	return 0;
+}
+
+static int
+check_tools(struct checker *k)
+{
+	const struct conf_provider *p;
+	char key[40];
+	size_t i;
+	int r;
+
+	if (k->c->tools.n > 512)
+		return refuse(k, k->c->at_tools, "tools: over 512 in all");
+	for (i = 0; i < k->c->tools.n; i++) {
+		const struct conf_tool *t = &k->c->tools.v[i];
+
+		snprintf(key, sizeof(key), "tools[%zu]", i);
+		p = find_provider(k->c, t->provider);
+		if (!p)
+			return refuse(k, t->at_provider,
+			    "%s.provider: \"%.80s\" is not there, expected the id of a provider",
+			    key, t->provider);
+		r = p->builtin == BUILTIN_FILES ? check_files_tool(k, t, key) : 0;
+		if (r < 0 || (r = check_template(k, t, key)) < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* ---- grants ------------------------------------------------------------------------------- */
+
+/* Texts of 1..max bytes, none twice. */
+static int
+check_words(struct checker *k, const struct conf_words *w, size_t max, struct node_at at,
+    const char *key)
+{
+	size_t i, j;
+
+	for (i = 0; i < w->n; i++) {
+		if (!*w->v[i] || strlen(w->v[i]) > max)
+			return refuse(k, at, "%s[%zu]: expected 1 to %zu bytes", key, i, max);
+		for (j = 0; j < i; j++)
+			if (!strcmp(w->v[i], w->v[j]))
+				return refuse(k, at, "%s[%zu]: stands there twice", key, i);
+	}
+	return 0;
+}
+
+static int
+check_grant(struct checker *k, const struct conf_grant *g, const char *key)
+{
+	const struct conf_constraints *c = &g->constraints;
+	char sub[100];
+	size_t i;
+	int r;
+
+	if (g->capabilities.n == 0)
+		return refuse(k, g->at, "%s.capabilities: is empty, expected at least 1", key);
+	for (i = 0; i < g->capabilities.n; i++) {
+		snprintf(sub, sizeof(sub), "%s.capabilities[%zu].actions", key, i);
+		r = check_words(k, &g->capabilities.v[i].actions, 128,
+		    g->capabilities.v[i].at_actions, sub);
+		if (r < 0)
+			return r;
+	}
+	snprintf(sub, sizeof(sub), "%s.constraints.purposes", key);
+	if ((r = check_words(k, &c->purposes, 512, c->at_purposes, sub)) < 0)
+		return r;
+	if (c->has_notBefore && c->has_expiresAt && c->notBefore >= c->expiresAt)
+		return refuse(k, c->at_expiresAt,
+		    "%s.constraints.expiresAt: is not after notBefore, expected a later instant",
+		    key);
+	return 0;
+}
+
+static int
+check_grants(struct checker *k)
+{
+	char key[40];
+	size_t i;
+	int r;
+
+	for (i = 0; i < k->c->grants.n; i++) {
+		snprintf(key, sizeof(key), "grants[%zu]", i);
+		r = check_grant(k, &k->c->grants.v[i], key);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int
+conf_complete(struct conf_namespace *c, const char *file, char err[CONF_ERROR_MAX])
+{
+	struct checker k = { c, file, err };
+	int r;
+
+	if (!c->limits.max_tool_calls)
+		c->limits.max_tool_calls = c->limits.max_steps;
+	if (!c->owner && !(c->owner = strdup(c->authority)))
+		return no_memory(&k);
+	c->version = 1;
+	if ((r = add_builtin_tools(&k)) < 0 || (r = check_ids(&k)) < 0 ||
+	    (r = check_runtimes(&k)) < 0 || (r = check_providers(&k)) < 0 ||
+	    (r = check_tools(&k)) < 0 || (r = check_grants(&k)) < 0)
+		return r;
+	return 0;
+}

@@ -1,0 +1,190 @@
+#include "supervisor/pack.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "common/util.h"
+#include "common/walk.h"
+
+static int
+pack_head(struct buf *out, const struct conf_namespace *c, const struct pack_facts *facts)
+{
+	struct msg_config_broker m = {
+		.namespace = slice_of(c->namespace),
+		.authority = slice_of(c->authority),
+		.owner = slice_of(c->owner),
+		.purpose = slice_of(c->purpose),
+		.key = { facts->key, PACK_KEY },
+		.durability = (enum durability)c->durability,
+		.maxSteps = c->limits.max_steps,
+		.maxToolCalls = c->limits.max_tool_calls,
+		.timeoutMs = facts->timeout_ms,
+		.drainGraceMs = c->limits.drain_grace,
+		.killGraceMs = c->limits.kill_grace,
+		.operator = facts->operator_uid,
+	};
+
+	return protocol_notify(out, MSG_config_broker, &m);
+}
+
+static int
+pack_runtimes(struct buf *out, const struct conf_namespace *c, const struct pack_facts *facts)
+{
+	size_t i;
+	int r = 0;
+
+	for (i = 0; i < c->runtimes.n && r == 0; i++) {
+		struct msg_config_runtime m = {
+			.id = slice_of(c->runtimes.v[i].id),
+			.version = slice_of(c->runtimes.v[i].version),
+			.kind = facts->kind,
+		};
+
+		r = protocol_notify(out, MSG_config_runtime, &m);
+	}
+	return r;
+}
+
+static int
+pack_providers(struct buf *out, const struct conf_namespace *c)
+{
+	size_t i;
+	int r = 0;
+
+	for (i = 0; i < c->providers.n && r == 0; i++) {
+		struct msg_config_provider m = {
+			.id = slice_of(c->providers.v[i].id),
+			.shared = c->providers.v[i].scope == PROVIDER_SHARED,
+			.concurrency = c->providers.v[i].concurrency,
+		};
+
+		r = protocol_notify(out, MSG_config_provider, &m);
+	}
+	return r;
+}
+
+static int
+pack_tool(struct buf *out, const struct conf_namespace *c, const struct conf_tool *t)
+{
+	struct msg_config_tool m = {
+		.name = slice_of(t->name),
+		.description = slice_of(t->description),
+		.namespace = slice_of(t->namespace),
+		.effect = (enum effect)t->effect,
+		.idempotent = t->idempotent,
+		.input = { t->input.p, t->input.n },
+		.action = slice_of(t->requires.action),
+		.resource = slice_of(t->requires.resource.namespace),
+		.path = slice_of(t->requires.resource.path),
+	};
+
+	while (strcmp(c->providers.v[m.provider].id, t->provider))
+		m.provider++;
+	return protocol_notify(out, MSG_config_tool, &m);
+}
+
+static void
+pack_words(struct buf *b, const struct conf_words *w)
+{
+	size_t i;
+
+	pack_array(b, (uint32_t)w->n);
+	for (i = 0; i < w->n; i++)
+		pack_str(b, w->v[i]);
+}
+
+static int
+pack_capability(struct buf *out, const struct conf_capability *c)
+{
+	struct msg_config_capability m = {
+		.namespace = slice_of(c->resource.namespace),
+		.has_owner = c->resource.owner != NULL,
+		.scope = (enum scope)c->resource.scope,
+	};
+	struct buf path = { 0 }, actions = { 0 };
+	int r;
+
+	pack_words(&path, &c->resource.path);
+	pack_words(&actions, &c->actions);
+	m.path = (struct slice){ path.p, path.n };
+	m.actions = (struct slice){ actions.p, actions.n };
+	if (m.has_owner)
+		m.owner = slice_of(c->resource.owner);
+	r = path.failed || actions.failed ? -ENOMEM
+					  : protocol_notify(out, MSG_config_capability, &m);
+	buf_finish(&path);
+	buf_finish(&actions);
+	return r;
+}
+
+static int
+pack_grant(struct buf *out, const struct conf_grant *g, const struct pack_facts *facts)
+{
+	const struct conf_constraints *c = &g->constraints;
+	struct buf purposes = { 0 };
+	struct msg_config_grant m = {
+		.id = slice_of(g->id),
+		.subject = slice_of(g->subject),
+		.issuer = slice_of(g->issuer),
+		.namespace = slice_of(g->namespace),
+		.issuedAt = g->has_issuedAt ? g->issuedAt : facts->now_ms,
+		.has_notBefore = c->has_notBefore,
+		.notBefore = c->notBefore,
+		.has_expiresAt = c->has_expiresAt,
+		.expiresAt = c->expiresAt,
+		.has_maxUses = c->has_maxUses,
+		.maxUses = c->maxUses,
+		.has_purposes = c->has_purposes,
+	};
+	size_t i;
+	int r;
+
+	pack_words(&purposes, &c->purposes);
+	m.purposes = (struct slice){ purposes.p, purposes.n };
+	r = purposes.failed ? -ENOMEM : protocol_notify(out, MSG_config_grant, &m);
+	buf_finish(&purposes);
+	for (i = 0; i < g->capabilities.n && r == 0; i++)
+		r = pack_capability(out, &g->capabilities.v[i]);
+	return r;
+}
+
+int
+pack_config(struct buf *out, const struct conf_namespace *c, const struct pack_facts *facts)
+{
+	struct msg_config_end end = { 0 };
+	size_t i;
+	int r;
+
+	r = pack_head(out, c, facts);
+	if (r == 0)
+		r = pack_runtimes(out, c, facts);
+	if (r == 0)
+		r = pack_providers(out, c);
+	for (i = 0; i < c->tools.n && r == 0; i++)
+		r = pack_tool(out, c, &c->tools.v[i]);
+	for (i = 0; i < c->grants.n && r == 0; i++)
+		r = pack_grant(out, &c->grants.v[i], facts);
+	return r == 0 ? protocol_notify(out, MSG_config_end, &end) : r;
+}
+
+int
+pack_memfd(const struct buf *b)
+{
+	cleanup_fd int fd = memfd_create("caisson-config", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	size_t done = 0;
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	while (done < b->n) {
+		n = pwrite(fd, b->p + done, b->n - done, (off_t)done);
+		if (n < 0)
+			return -errno;
+		done += (size_t)n;
+	}
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+		return -errno;
+	return steal_fd(&fd);
+}

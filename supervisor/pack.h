@@ -1,0 +1,31 @@
+/*
+ * pack: the configuration as frames config.broker ... config.end for a starting broker.
+ *
+ * What a broker needs to decide: no paths of the machine, no commands, no environment.  The
+ * supervisor packs frames and never unpacks one.
+ */
+#ifndef SUPERVISOR_PACK_H
+#define SUPERVISOR_PACK_H
+
+#include "supervisor/config.h"
+
+#define PACK_KEY 32 /* bytes of the installation's key */
+
+struct pack_facts {
+	enum operation_kind kind; /* of every runtime: all turn, or (caisson exec) command */
+	uint64_t timeout_ms; /* instead of limits.turn_timeout; 0 for a command: none */
+	uint64_t now_ms; /* wall clock: issuedAt of grants that do not say */
+	uint32_t operator_uid; /* D-18 */
+	const uint8_t *key; /* PACK_KEY bytes */
+};
+
+/*
+ * Appends all frames to `out`.  Returns 0; -ERANGE if something does not fit its row (then
+ * config.def allows more than protocol.def: a bug of ours); -ENOMEM.
+ */
+int pack_config(struct buf *out, const struct conf_namespace *c, const struct pack_facts *facts);
+
+/* A sealed memfd with these bytes, its offset at the start, or a negative errno. */
+int pack_memfd(const struct buf *b);
+
+#endif /* SUPERVISOR_PACK_H */
