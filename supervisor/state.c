@@ -1,0 +1,330 @@
+#include "supervisor/state.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "common/util.h"
+
+#define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+
+static int
+fail(char err[STATE_ERROR_MAX], const char *dir, const char *what, int error)
+{
+	snprintf(err, STATE_ERROR_MAX, "--state %.400s: cannot %s: %s", dir, what, strerror(error));
+	return -error;
+}
+
+/* ---- the directory -------------------------------------------------------------------------- */
+
+/* The default place, for the caller to free; NULL if nothing says where it is. */
+static char *
+default_dir(void)
+{
+	const char *xdg = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+	char *dir = NULL;
+	int r = -1;
+
+	if (geteuid() == 0)
+		return strdup("/var/lib/caisson");
+	if (xdg && xdg[0] == '/')
+		r = asprintf(&dir, "%s/caisson", xdg);
+	else if (home && home[0] == '/')
+		r = asprintf(&dir, "%s/.local/state/caisson", home);
+	return r < 0 ? NULL : dir;
+}
+
+/* mkdir -p.  What a mkdir says in the middle does not matter, if only the end is there. */
+static int
+make_dirs(const char *dir)
+{
+	cleanup_free char *path = strdup(dir);
+	char *slash;
+
+	if (!path)
+		return -ENOMEM;
+	for (slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		mkdir(path, 0700);
+		*slash = '/';
+	}
+	return mkdir(path, 0700) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+/* Opens the directory, which nobody else may be able to change. */
+static int
+open_dir(const char *dir, int *ret, char err[STATE_ERROR_MAX])
+{
+	cleanup_fd int fd = -1;
+	struct stat st;
+	int r = make_dirs(dir);
+
+	if (r < 0)
+		return fail(err, dir, "create it", -r);
+	fd = open(dir, DIR_FLAGS);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return fail(err, dir, "open it", errno);
+	if (st.st_uid != geteuid() || (st.st_mode & 022)) {
+		snprintf(err, STATE_ERROR_MAX,
+		    "--state %.400s: others can write there, expected a directory of your own",
+		    dir);
+		return -EPERM;
+	}
+	*ret = steal_fd(&fd);
+	return 0;
+}
+
+/* Opens `name` beneath `dir_fd`, making it if it is not there. */
+static int
+open_subdir(int dir_fd, const char *name)
+{
+	int fd;
+
+	if (mkdirat(dir_fd, name, 0700) < 0 && errno != EEXIST)
+		return -errno;
+	fd = openat(dir_fd, name, DIR_FLAGS | O_NOFOLLOW);
+	return fd < 0 ? -errno : fd;
+}
+
+/* ---- the key -------------------------------------------------------------------------------- */
+
+static int
+read_key(int dir_fd, uint8_t key[STATE_KEY])
+{
+	cleanup_fd int fd = openat(dir_fd, "key", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	uint8_t more;
+
+	if (fd < 0)
+		return -errno;
+	if (read(fd, key, STATE_KEY) != STATE_KEY || read(fd, &more, 1) != 0)
+		return -EBADMSG;
+	return 0;
+}
+
+/* Written whole under another name, then linked: whoever is first wins, for everybody. */
+static int
+make_key(int dir_fd)
+{
+	char name[32];
+	uint8_t key[STATE_KEY];
+	cleanup_fd int fd = -1;
+	int r = 0;
+
+	arc4random_buf(key, sizeof(key));
+	snprintf(name, sizeof(name), ".key-%08x%08x", arc4random(), arc4random());
+	fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	errno = EIO;
+	if (write(fd, key, sizeof(key)) != sizeof(key) || fsync(fd) < 0 ||
+	    (linkat(dir_fd, name, dir_fd, "key", 0) < 0 && errno != EEXIST))
+		r = -errno;
+	unlinkat(dir_fd, name, 0);
+	return r < 0 ? r : fsync(dir_fd) < 0 ? -errno : 0;
+}
+
+/* ---- a run ---------------------------------------------------------------------------------- */
+
+static int
+make_run_dir(int runs_fd, char **ret_id)
+{
+	char stamp[20], id[32];
+	time_t now = time(NULL);
+	struct tm tm;
+	int fd, tries;
+
+	gmtime_r(&now, &tm);
+	strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%S", &tm);
+	for (tries = 0; tries < 100; tries++) {
+		snprintf(id, sizeof(id), "%s-%06x", stamp, arc4random_uniform(1u << 24));
+		if (mkdirat(runs_fd, id, 0700) < 0) {
+			if (errno == EEXIST)
+				continue;
+			return -errno;
+		}
+		fd = openat(runs_fd, id, DIR_FLAGS | O_NOFOLLOW);
+		if (fd < 0)
+			return -errno;
+		*ret_id = strdup(id);
+		if (*ret_id)
+			return fd;
+		close(fd);
+		return -ENOMEM;
+	}
+	return -EEXIST;
+}
+
+static int
+fill_run(struct rundir *run, int run_fd, const char *dir)
+{
+	cleanup_free char *real = realpath(dir, NULL);
+
+	if (!real)
+		return -errno;
+	run->lock_fd = openat(run_fd, "lock", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (run->lock_fd < 0 || flock(run->lock_fd, LOCK_EX | LOCK_NB) < 0)
+		return -errno;
+	run->journal_fd = open_subdir(run_fd, "journal");
+	if (run->journal_fd < 0)
+		return run->journal_fd;
+	run->index_fd = open_subdir(run_fd, "index");
+	if (run->index_fd < 0)
+		return run->index_fd;
+	if (asprintf(&run->journal, "%s/runs/%s/journal", real, run->id) < 0 ||
+	    asprintf(&run->index, "%s/runs/%s/index", real, run->id) < 0)
+		return -ENOMEM;
+	return fsync(run_fd) < 0 ? -errno : 0;
+}
+
+int
+rundir_create(const char *dir, struct rundir *ret, char err[STATE_ERROR_MAX])
+{
+	cleanup_free char *fallback = dir ? NULL : default_dir();
+	cleanup_fd int fd = -1, runs_fd = -1, run_fd = -1;
+	int r;
+
+	*ret = (struct rundir){ .lock_fd = -1, .journal_fd = -1, .index_fd = -1,
+		.reader_gid = (gid_t)-1 };
+	if (!dir)
+		dir = fallback;
+	if (!dir) {
+		snprintf(err, STATE_ERROR_MAX,
+		    "--state DIR: is needed where neither XDG_STATE_HOME nor HOME is set");
+		return -ENOENT;
+	}
+	r = open_dir(dir, &fd, err);
+	if (r < 0)
+		return r;
+	r = read_key(fd, ret->key);
+	if (r == -ENOENT && (r = make_key(fd)) == 0)
+		r = read_key(fd, ret->key);
+	if (r < 0)
+		return fail(err, dir, "read or make the file key in it", -r);
+	runs_fd = open_subdir(fd, "runs");
+	if (runs_fd < 0)
+		return fail(err, dir, "make the directory runs in it", -runs_fd);
+	run_fd = make_run_dir(runs_fd, &ret->id);
+	if (run_fd < 0)
+		return fail(err, dir, "make a run in it", -run_fd);
+	r = fill_run(ret, run_fd, dir);
+	if (r == 0 && fsync(runs_fd) < 0)
+		r = -errno;
+	return r < 0 ? fail(err, dir, "make a run in it", -r) : 0;
+}
+
+void
+rundir_finish(struct rundir *run)
+{
+	int *const fds[] = { &run->journal_fd, &run->index_fd, &run->lock_fd };
+	size_t i;
+
+	for (i = 0; i < countof(fds); i++) {
+		if (*fds[i] >= 0)
+			close(*fds[i]);
+		*fds[i] = -1;
+	}
+	explicit_bzero(run->key, sizeof(run->key));
+	free(run->id);
+	free(run->journal);
+	free(run->index);
+	run->id = run->journal = run->index = NULL;
+}
+
+/* ---- segments ------------------------------------------------------------------------------- */
+
+/* Best effort: few file systems and only root can. */
+static void
+set_append_only(int fd, bool on)
+{
+	int flags;
+
+	if (geteuid() != 0 || ioctl(fd, FS_IOC_GETFLAGS, &flags) < 0)
+		return;
+	flags = on ? flags | FS_APPEND_FL : flags & ~FS_APPEND_FL;
+	ioctl(fd, FS_IOC_SETFLAGS, &flags);
+}
+
+/* As journal_name(), whose module is linked with a hash that the supervisor has no use for. */
+static void
+segment_name(char name[17], uint64_t number)
+{
+	snprintf(name, 17, "journal.%08u", (unsigned)(number % 100000000));
+}
+
+static int
+fill_segment(const struct rundir *run, int fd, const char *name, uint64_t bytes, int *ret_fd)
+{
+	cleanup_fd int append_fd = -1;
+
+	/* Some file systems cannot reserve; there a full disk is met later, and as hard. */
+	if (fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes) < 0 && errno != EOPNOTSUPP)
+		return -errno;
+	append_fd = openat(run->journal_fd, name, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
+	if (append_fd < 0 || flock(append_fd, LOCK_EX | LOCK_NB) < 0)
+		return -errno;
+	if (run->reader_gid != (gid_t)-1 && fchown(fd, (uid_t)-1, run->reader_gid) < 0)
+		return -errno;
+	if (fchmod(fd, run->reader_gid != (gid_t)-1 ? 0440 : 0400) < 0)
+		return -errno;
+	if (fsync(fd) < 0 || fsync(run->journal_fd) < 0)
+		return -errno;
+	set_append_only(fd, true);
+	*ret_fd = steal_fd(&append_fd);
+	return 0;
+}
+
+int
+rundir_segment(struct rundir *run, uint64_t bytes, int *ret_fd, uint64_t *ret_number)
+{
+	cleanup_fd int fd = -1;
+	char name[17];
+	int r;
+
+	segment_name(name, run->segments + 1);
+	fd = openat(run->journal_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	r = fill_segment(run, fd, name, bytes, ret_fd);
+	if (r < 0) {
+		unlinkat(run->journal_fd, name, 0);
+		return r;
+	}
+	*ret_number = ++run->segments;
+	return 0;
+}
+
+void
+rundir_seal(struct rundir *run)
+{
+	char name[17];
+
+	for (; run->sealed < run->segments; run->sealed++) {
+		cleanup_fd int fd = -1;
+
+		segment_name(name, run->sealed + 1);
+		fd = openat(run->journal_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+		if (fd >= 0)
+			set_append_only(fd, false);
+	}
+}
+
+/* ---- the ledger's uid ------------------------------------------------------------------------ */
+
+int
+rundir_give(struct rundir *run, uid_t uid, gid_t gid)
+{
+	assert(run->segments == 0);
+	if (fchown(run->index_fd, uid, gid) < 0 || fchown(run->journal_fd, (uid_t)-1, gid) < 0 ||
+	    fchmod(run->journal_fd, 0750) < 0)
+		return -errno;
+	run->reader_gid = gid;
+	return 0;
+}

@@ -1,0 +1,62 @@
+/*
+ * rundir: the state directory, and in it the directory of one run (D-16, D-17).
+ *
+ *     STATE/key                                  32 random bytes, 0600: the installation's key
+ *     STATE/runs/YYYYMMDDTHHMMSS-xxxxxx/lock     locked as long as its caissond lives
+ *                                       journal/ journal.NNNNNNNN, the segments
+ *                                       index/   the ledger's
+ *
+ * Two runs share the key and nothing else.  Owns the descriptors of its run.  Nothing here
+ * reads or changes what stands in a segment or in the index.  Never logs.
+ */
+#ifndef SUPERVISOR_STATE_H
+#define SUPERVISOR_STATE_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#define STATE_KEY	  32
+#define STATE_ERROR_MAX	  1024
+#define STATE_SEGMENT_MIN (1u << 20) /* bytes; holds a full turn's endings (JOURNAL_ENTRY_MAX) */
+#define STATE_SEGMENT	  (4u << 20) /* bytes: what a private run's segment reserves */
+#define STATE_SEGMENT_MAX (64u << 20) /* bytes a broker may ask for at once */
+
+struct rundir {
+	char *id; /* YYYYMMDDTHHMMSS-xxxxxx */
+	char *journal, *index; /* absolute paths, for the ledger's chamber */
+	int lock_fd, journal_fd, index_fd;
+	uint8_t key[STATE_KEY];
+	uint64_t segments; /* number of the last one made, 0: none */
+	uint64_t sealed; /* all up to this number are no longer append-only */
+	gid_t reader_gid; /* the group that may read segments; (gid_t)-1: the owner alone */
+};
+
+/*
+ * Makes a run in the state directory `dir`; NULL: /var/lib/caisson as root, else
+ * $XDG_STATE_HOME/caisson or ~/.local/state/caisson.  What is missing is made, 0700.  Returns 0;
+ * or a negative errno with one line in `err`, which names --state.  `ret` can be finished either
+ * way.
+ */
+int rundir_create(const char *dir, struct rundir *ret, char err[STATE_ERROR_MAX]);
+/* Closes everything, the lock last.  The directory stays: it is the record. */
+void rundir_finish(struct rundir *run);
+
+/*
+ * As root: lets the ledger, which runs as `uid` and `gid` for the life of the run, read the
+ * segments and own the index.  Before the first segment.  0 or a negative errno.
+ */
+int rundir_give(struct rundir *run, uid_t uid, gid_t gid);
+
+/*
+ * Makes the next segment: new, with `bytes` reserved on the disk, itself and its directory
+ * synced, locked, as root append-only in the file system too.  `*ret_fd` is write-only and
+ * append-only.  Returns 0; -ENOSPC and its kin when the reservation cannot be had (nothing is left
+ * then); another negative errno.
+ */
+int rundir_segment(struct rundir *run, uint64_t bytes, int *ret_fd, uint64_t *ret_number);
+
+/* The brokers that could write are reaped: takes the file system's append-only flag from
+ * all segments, so that the owner can move or delete the record. */
+void rundir_seal(struct rundir *run);
+
+#endif /* SUPERVISOR_STATE_H */
