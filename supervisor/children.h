@@ -1,0 +1,46 @@
+/*
+ * children: workers and providers of one namespace's sessions, made as its broker asks.
+ *
+ * What a broker asks for are numbers: each is checked here against the configuration, which the
+ * broker cannot change.  Makes the links and pipes, gives one end to the child at birth and
+ * the other to the broker, and reports birth and death.  Owns every child until it is reaped.
+ */
+#ifndef SUPERVISOR_CHILDREN_H
+#define SUPERVISOR_CHILDREN_H
+
+#include "common/control.h"
+#include "common/endings.h"
+#include "supervisor/config.h"
+
+/* Uids and gids that chambers get as root: a range that no distribution gives away. */
+#define CHILD_UID_RANGE { .first = 0x70000000, .count = 0x10000 }
+
+struct event_base;
+struct children;
+
+struct children_handler {
+	/* CONTROL_LINK, _STARTED, _REFUSED, _EXIT for the broker; takes the descriptors. */
+	void (*tell)(const struct control *c, int *fds, unsigned nfds, void *arg);
+	/* The last one is reaped. */
+	void (*on_empty)(void *arg);
+};
+
+/* `c` must live on; `kind` is what its runtimes are.  NULL with errno set. */
+struct children *children_create(struct event_base *base, const struct conf_namespace *c,
+    enum operation_kind kind, const struct children_handler *handler, void *arg);
+/* Only when children_empty(). */
+void children_destroy(struct children *ch);
+
+/*
+ * One order of the broker's: CONTROL_SPAWN, CONTROL_KILL, CONTROL_SIGNAL.  A child that is gone
+ * already is no error.  Return 0, or -EPROTO for numbers that no sound broker sends.
+ */
+int children_spawn(struct children *ch, const struct control *c);
+int children_kill(struct children *ch, const struct control *c);
+int children_signal(struct children *ch, const struct control *c);
+
+/* Kills all there are; on_empty() follows, if there are any. */
+void children_kill_all(struct children *ch, enum ending cause);
+bool children_empty(const struct children *ch);
+
+#endif /* SUPERVISOR_CHILDREN_H */

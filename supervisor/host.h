@@ -1,0 +1,45 @@
+/*
+ * host: broker and ledger of one namespace: started, linked, watched, replaced, ended.
+ *
+ *   - a broker that dies takes its sessions' children with it; once all are reaped, a new one
+ *     starts with a new segment, and the client gets a new link to it;
+ *   - one that answers no heartbeat is killed like one that died;
+ *   - too many deaths in a row end everything (125), as they would only repeat;
+ *   - a ledger that dies is started again, ever more slowly, and linked to the broker anew;
+ *   - the end: the broker settles, then its children are gone, then the ledger has read to the
+ *     end; each is waited for so long, then killed.
+ *
+ * Reads nothing but control structs.  Never weaker: what cannot be confined is not started.
+ */
+#ifndef SUPERVISOR_HOST_H
+#define SUPERVISOR_HOST_H
+
+#include "supervisor/config.h"
+#include "supervisor/pack.h"
+#include "supervisor/state.h"
+
+struct event_base;
+struct host;
+
+struct host_options {
+	const struct conf_namespace *config;
+	struct pack_facts facts; /* now_ms is read anew for every broker */
+	struct rundir *run;
+	int client_fd; /* control link to the client; taken */
+	/* Everything is gone; `status` is ours: 0, or 125 if nothing could be started (any more). */
+	void (*on_done)(int status, void *arg);
+	void *arg;
+};
+
+/*
+ * Starts ledger and broker.  `o` is copied, what it points to must live on.  Returns NULL if
+ * memory is out; every other failure is told to the client and on_done().
+ */
+struct host *host_create(struct event_base *base, const struct host_options *o);
+/* Only after on_done(). */
+void host_destroy(struct host *h);
+
+/* The client is gone, or wants us gone, or we were told to end.  Again is once. */
+void host_shutdown(struct host *h);
+
+#endif /* SUPERVISOR_HOST_H */

@@ -1,0 +1,29 @@
+/*
+ * setup: the configuration of a private run, from its command line (D-17).
+ *
+ * Without a file: one runtime named after the command, the files provider over --root, the
+ * grants of --allow.  With one: the file's, and the runtime that was chosen.  Either way the
+ * implicit grant to invoke that runtime, for this run.  Never logs.
+ */
+#ifndef SUPERVISOR_SETUP_H
+#define SUPERVISOR_SETUP_H
+
+#include "common/options.h"
+#include "supervisor/config.h"
+
+struct setup {
+	struct conf_namespace config; /* one runtime, index 0 */
+	enum operation_kind kind;
+	uint64_t timeout_ms; /* 0: none */
+};
+
+/*
+ * Fills `ret`, which can be finished either way.  `command` is COMMAND_run or COMMAND_exec, `o` what
+ * options_parse() made of its line.  Returns 0; or a negative errno with one line in `err` that
+ * names the option, or the file and its line.
+ */
+int setup_private(enum command command, const struct options *o, struct setup *ret,
+    char err[CONF_ERROR_MAX]);
+void setup_finish(struct setup *s);
+
+#endif /* SUPERVISOR_SETUP_H */
