@@ -5,25 +5,26 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/util.h"
 
-#define ROW(field, member, name, letter, kind, commands, metavar, max, doc)                  \
-	{ name, letter, kind, commands, metavar, max, offsetof(struct options, has_##field), \
-	    offsetof(struct options, member), doc },
+#define ROW(field, member, name, letter, kind, commands, metavar, max, doc)                    \
+	{ name, letter, kind, commands, metavar, max, offsetof(struct options, has_##field),   \
+		offsetof(struct options, member), doc },
 #define COMMAND(id, name, synopsis, doc)
-#define FLAG(f, name, c, cmds, doc)	   ROW(f, f, name, c, OPTION_FLAG, cmds, NULL, 0, doc)
-#define STRING(f, name, c, cmds, m, doc)   ROW(f, f, name, c, OPTION_STRING, cmds, m, 0, doc)
-#define CHOICE(f, name, c, cmds, m, doc)   ROW(f, f, name, c, OPTION_CHOICE, cmds, m, 0, doc)
+#define FLAG(f, name, c, cmds, doc)	    ROW(f, f, name, c, OPTION_FLAG, cmds, NULL, 0, doc)
+#define STRING(f, name, c, cmds, m, doc)    ROW(f, f, name, c, OPTION_STRING, cmds, m, 0, doc)
+#define CHOICE(f, name, c, cmds, m, doc)    ROW(f, f, name, c, OPTION_CHOICE, cmds, m, 0, doc)
 #define UINT(f, name, c, cmds, max, m, doc) ROW(f, f, name, c, OPTION_UINT, cmds, m, max, doc)
-#define DURATION(f, name, c, cmds, doc) \
+#define DURATION(f, name, c, cmds, doc)                                                        \
 	ROW(f, f##_ms, name, c, OPTION_DURATION, cmds, "DURATION", 0, doc)
-#define SIZE(f, name, c, cmds, doc)  ROW(f, f##_bytes, name, c, OPTION_SIZE, cmds, "SIZE", 0, doc)
-#define TIME(f, name, c, cmds, doc)  ROW(f, f##_ms, name, c, OPTION_TIME, cmds, "TIME", 0, doc)
-#define ALLOW(f, name, c, cmds, doc) ROW(f, f, name, c, OPTION_ALLOW, cmds, "ACTION:PATH", 0, doc)
+#define SIZE(f, name, c, cmds, doc)                                                            \
+	ROW(f, f##_bytes, name, c, OPTION_SIZE, cmds, "SIZE", 0, doc)
+#define TIME(f, name, c, cmds, doc) ROW(f, f##_ms, name, c, OPTION_TIME, cmds, "TIME", 0, doc)
+#define ALLOW(f, name, c, cmds, doc)                                                           \
+	ROW(f, f, name, c, OPTION_ALLOW, cmds, "ACTION:PATH", 0, doc)
 #define MOUNT(f, name, c, cmds, doc) ROW(f, f, name, c, OPTION_MOUNT, cmds, "PATH[:AT]", 0, doc)
-#define ENV(f, name, c, cmds, doc)   ROW(f, f, name, c, OPTION_ENV, cmds, "NAME[=VALUE]", 0, doc)
+#define ENV(f, name, c, to, doc)     ROW(f, f, name, c, OPTION_ENV, to, "NAME[=VALUE]", 0, doc)
 const struct option_desc option_descs[] = {
 #include "common/options.def"
 	{ NULL, 0, OPTION_FLAG, 0, NULL, 0, 0, 0, NULL }
@@ -60,80 +61,6 @@ usage_error(struct parser *p, const char *fmt, ...)
 	vsnprintf(p->err, OPTIONS_ERROR_MAX, fmt, ap);
 	va_end(ap);
 	return -EINVAL;
-}
-
-/* ---- values ------------------------------------------------------------------------- */
-
-struct unit {
-	const char *name;
-	uint64_t factor;
-};
-
-static int
-parse_scaled(const char *text, const struct unit *units, uint64_t max, uint64_t *ret)
-{
-	uint64_t n = 0;
-	const char *s = text;
-
-	if (!isdigit((unsigned char)*s))
-		return -EINVAL;
-	for (; isdigit((unsigned char)*s); s++)
-		if (__builtin_mul_overflow(n, 10, &n) ||
-		    __builtin_add_overflow(n, (uint64_t)(*s - '0'), &n))
-			return -ERANGE;
-	for (; units->name != NULL; units++)
-		if (strcmp(s, units->name) == 0)
-			break;
-	if (units->name == NULL)
-		return -EINVAL;
-	if (__builtin_mul_overflow(n, units->factor, &n) || n > max)
-		return -ERANGE;
-	*ret = n;
-	return 0;
-}
-
-int
-options_parse_duration(const char *text, uint64_t *ret_ms)
-{
-	static const struct unit units[] = { { "ms", 1 }, { "s", 1000 }, { "m", 60000 },
-		{ "h", 3600000 }, { NULL, 0 } };
-
-	return parse_scaled(text, units, UINT32_MAX, ret_ms);
-}
-
-int
-options_parse_size(const char *text, uint64_t *ret_bytes)
-{
-	static const struct unit units[] = { { "B", 1 }, { "KiB", 1ull << 10 },
-		{ "MiB", 1ull << 20 }, { "GiB", 1ull << 30 }, { "TiB", 1ull << 40 }, { NULL, 0 } };
-
-	return parse_scaled(text, units, INT64_MAX, ret_bytes);
-}
-
-int
-options_parse_time(const char *text, uint64_t *ret_ms)
-{
-	static const char shape[] = "0000-00-00T00:00:00Z";
-	struct tm tm = { 0 }, back;
-	const char *end;
-	time_t t;
-	size_t i;
-
-	for (i = 0; shape[i] != '\0'; i++)
-		if (shape[i] == '0' ? !isdigit((unsigned char)text[i]) : text[i] != shape[i])
-			return -EINVAL;
-	if (text[i] != '\0')
-		return -EINVAL;
-	end = strptime(text, "%Y-%m-%dT%H:%M:%SZ", &tm);
-	if (end == NULL || *end != '\0')
-		return -EINVAL;
-	back = tm;
-	t = timegm(&back);
-	/* timegm() turns a 30th of February into a day in March. */
-	if (t < 0 || back.tm_mday != tm.tm_mday || back.tm_mon != tm.tm_mon || tm.tm_sec > 59)
-		return -EINVAL;
-	*ret_ms = (uint64_t)t * 1000;
-	return 0;
 }
 
 /* The index of `word` among "one|another"; negative if it is none. */
@@ -237,10 +164,11 @@ add_pair(struct parser *p, const struct option_desc *d, struct option_pairs *pai
 	if (text == NULL)
 		return -ENOMEM;
 	if (pairs->n == OPTIONS_PAIRS_MAX)
-		return usage_error(p, "--%s: given more than %d times", d->name, OPTIONS_PAIRS_MAX);
-	fault = d->kind == OPTION_ALLOW ? split_allow(text, &pair)
-	    : d->kind == OPTION_MOUNT	? split_mount(text, &pair)
-					: split_env(text, &pair);
+		return usage_error(
+		    p, "--%s: given more than %d times", d->name, OPTIONS_PAIRS_MAX);
+	fault = d->kind == OPTION_ALLOW	  ? split_allow(text, &pair)
+		: d->kind == OPTION_MOUNT ? split_mount(text, &pair)
+					  : split_env(text, &pair);
 	if (fault != NULL) {
 		/* A value may be a secret: of --env only the name is shown (D-12). */
 		if (d->kind == OPTION_ENV)
@@ -261,7 +189,6 @@ add_pair(struct parser *p, const struct option_desc *d, struct option_pairs *pai
 static int
 set_number(struct parser *p, const struct option_desc *d, uint64_t *n, const char *value)
 {
-	static const struct unit none[] = { { "", 1 }, { NULL, 0 } };
 	const char *what;
 	int r;
 
@@ -279,13 +206,13 @@ set_number(struct parser *p, const struct option_desc *d, uint64_t *n, const cha
 		what = "a time (2027-01-01T00:00:00Z)";
 		break;
 	default:
-		r = parse_scaled(value, none, d->max, n);
+		r = options_parse_number(value, d->max, n);
 		what = "a whole number";
 		break;
 	}
 	if (r == -ERANGE && d->kind == OPTION_UINT)
-		return usage_error(p, "--%s: %.64s is more than %ju", d->name, value,
-		    (uintmax_t)d->max);
+		return usage_error(
+		    p, "--%s: %.64s is more than %ju", d->name, value, (uintmax_t)d->max);
 	if (r == -ERANGE)
 		return usage_error(p, "--%s: \"%.64s\" is too much", d->name, value);
 	if (r < 0)
@@ -306,9 +233,7 @@ set_option(struct parser *p, const struct option_desc *d, const char *value)
 		return usage_error(p, "--%s: given twice", d->name);
 	*has = true;
 	switch (d->kind) {
-	case OPTION_FLAG:
-		*(bool *)field = true;
-		return 0;
+	case OPTION_FLAG: *(bool *)field = true; return 0;
 	case OPTION_STRING:
 		if (*value == '\0')
 			return usage_error(p, "--%s: is empty", d->name);
@@ -317,17 +242,15 @@ set_option(struct parser *p, const struct option_desc *d, const char *value)
 	case OPTION_CHOICE:
 		i = find_choice(d->metavar, value);
 		if (i < 0)
-			return usage_error(p, "--%s: \"%.64s\" is none of %s", d->name, value,
-			    d->metavar);
+			return usage_error(
+			    p, "--%s: \"%.64s\" is none of %s", d->name, value, d->metavar);
 		*(unsigned *)field = (unsigned)i;
 		return 0;
 	case OPTION_UINT:
 	case OPTION_DURATION:
 	case OPTION_SIZE:
-	case OPTION_TIME:
-		return set_number(p, d, field, value);
-	default:
-		return add_pair(p, d, field, value);
+	case OPTION_TIME: return set_number(p, d, field, value);
+	default: return add_pair(p, d, field, value);
 	}
 }
 
@@ -394,8 +317,8 @@ parse_short(struct parser *p, char **argv)
 			if (d->letter == *s)
 				break;
 		if (d->name == NULL)
-			return usage_error(p, "-%c: no such option",
-			    isprint((unsigned char)*s) ? *s : '?');
+			return usage_error(
+			    p, "-%c: no such option", isprint((unsigned char)*s) ? *s : '?');
 		r = check_taken(p, d);
 		if (r < 0)
 			return r;
@@ -434,7 +357,8 @@ check_command(struct parser *p)
 
 	if (p->command != COMMAND_run && p->command != COMMAND_exec) {
 		if (o->command != NULL)
-			return usage_error(p, "--: %s takes no COMMAND", command_name(p->command));
+			return usage_error(
+			    p, "--: %s takes no COMMAND", command_name(p->command));
 		return 0;
 	}
 	if (o->command != NULL && (o->ncommand == 0 || *o->command[0] == '\0'))

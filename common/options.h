@@ -16,7 +16,7 @@
 
 #define OPTIONS_PAIRS_MAX 64 /* values of one repeatable option */
 #define OPTIONS_WORDS_MAX 4 /* words that are not options, before -- */
-#define OPTIONS_ERROR_MAX 512 /* bytes of an error line, NUL included: enough for every caller */
+#define OPTIONS_ERROR_MAX 512 /* bytes of an error line, NUL included */
 
 #define COMMAND(id, name, synopsis, doc) COMMAND_NR_##id,
 #define FLAG(field, name, letter, commands, doc)
@@ -50,7 +50,8 @@ enum { OUTPUT_HUMAN, OUTPUT_JSONL };
 /* One value of a repeatable option. */
 struct option_pair {
 	char *left; /* ALLOW: action; MOUNT: path outside; ENV: name */
-	char *right; /* ALLOW: path; MOUNT: path inside, or NULL: the same; ENV: value, or NULL: the caller's */
+	/* ALLOW: path; MOUNT: path inside, NULL: the same; ENV: value, NULL: the caller's */
+	char *right;
 };
 
 struct option_pairs {
@@ -130,10 +131,15 @@ enum command options_command(const char *name);
 
 /*
  * The values, for configuration files too.  The whole text must be one value.  Return 0, or
- * -EINVAL (not in that form), -ERANGE (over UINT32_MAX ms, INT64_MAX bytes).
+ * -EINVAL (not in that form), -ERANGE (over UINT32_MAX ms, INT64_MAX bytes, `max`).
+ *
+ *     duration  250ms, 10s, 5m, 2h
+ *     size      512B, 64KiB, 1MiB, 2GiB, 1TiB
+ *     time      2027-01-01T00:00:00Z: RFC 3339, in UTC, whole seconds
  */
-int options_parse_duration(const char *text, uint64_t *ret_ms); /* 250ms, 10s, 5m, 2h */
-int options_parse_size(const char *text, uint64_t *ret_bytes); /* 512B, 64KiB, 1MiB, 2GiB, 1TiB */
-int options_parse_time(const char *text, uint64_t *ret_ms); /* 2027-01-01T00:00:00Z, RFC 3339 in UTC */
+int options_parse_number(const char *text, uint64_t max, uint64_t *ret);
+int options_parse_duration(const char *text, uint64_t *ret_ms);
+int options_parse_size(const char *text, uint64_t *ret_bytes);
+int options_parse_time(const char *text, uint64_t *ret_ms);
 
 #endif /* COMMON_OPTIONS_H */

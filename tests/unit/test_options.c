@@ -36,7 +36,7 @@ parse_words(enum command command, const char *const *words)
 	return parse(command, argv);
 }
 
-#define PARSE(command, ...) \
+#define PARSE(command, ...)                                                                    \
 	parse_words(COMMAND_##command, (const char *const[]){ #command, __VA_ARGS__, NULL })
 
 static void
@@ -60,10 +60,11 @@ START_TEST(a_whole_line_is_read)
 	    -EINVAL);
 	ck_assert_str_eq(err, "--allow: \"write:\" has no path");
 	options_finish(&o);
-	ck_assert_int_eq(PARSE(run, "-vq", "--timeout", "5m", "--memory=64MiB", "--allow",
-			     "read:docs", "--allow=write:.", "--ro", "/usr/share/doc:/doc", "--rw",
-			     "out", "--env", "A=b=c", "--env", "HOME", "-m", "{\"a\":1}", "-o",
-			     "jsonl", "--max-tool-calls", "7", "--", "python3", "-v", "--"),
+	ck_assert_int_eq(
+	    PARSE(run, "-vq", "--timeout", "5m", "--memory=64MiB", "--allow", "read:docs",
+		"--allow=write:.", "--ro", "/usr/share/doc:/doc", "--rw", "out", "--env",
+		"A=b=c", "--env", "HOME", "-m", "{\"a\":1}", "-o", "jsonl", "--max-tool-calls",
+		"7", "--", "python3", "-v", "--"),
 	    0);
 	ck_assert(o.verbose && o.quiet && o.has_timeout && !o.has_state && !o.has_config);
 	ck_assert_uint_eq(o.timeout_ms, 300000);
@@ -98,7 +99,8 @@ END_TEST
 
 START_TEST(audit_and_config_take_words)
 {
-	ck_assert_int_eq(PARSE(audit, "show", "--run", "r1", "--since", "2026-11-29T13:53:34Z"), 0);
+	ck_assert_int_eq(
+	    PARSE(audit, "show", "--run", "r1", "--since", "2026-11-29T13:53:34Z"), 0);
 	ck_assert_uint_eq(o.nwords, 1);
 	ck_assert_str_eq(o.words[0], "show");
 	ck_assert_str_eq(o.run, "r1");
@@ -141,14 +143,18 @@ static const struct {
 } mistakes[] = {
 	{ COMMAND_run, { "--timeout", "10 parsecs", "--", "x" },
 	    "--timeout: \"10 parsecs\" is not a duration (250ms, 10s, 5m)" },
-	{ COMMAND_run, { "--timeout", "10" }, "--timeout: \"10\" is not a duration (250ms, 10s, 5m)" },
-	{ COMMAND_run, { "--timeout", "-1s" }, "--timeout: \"-1s\" is not a duration (250ms, 10s, 5m)" },
-	{ COMMAND_run, { "--timeout", "50d" }, "--timeout: \"50d\" is not a duration (250ms, 10s, 5m)" },
+	{ COMMAND_run, { "--timeout", "10" },
+	    "--timeout: \"10\" is not a duration (250ms, 10s, 5m)" },
+	{ COMMAND_run, { "--timeout", "-1s" },
+	    "--timeout: \"-1s\" is not a duration (250ms, 10s, 5m)" },
+	{ COMMAND_run, { "--timeout", "50d" },
+	    "--timeout: \"50d\" is not a duration (250ms, 10s, 5m)" },
 	{ COMMAND_run, { "--timeout", "1200h" }, "--timeout: \"1200h\" is too much" },
 	{ COMMAND_run, { "--timeout=0s" }, "--timeout: must be more than 0" },
 	{ COMMAND_run, { "--timeout" }, "--timeout: needs DURATION" },
 	{ COMMAND_run, { "--timeout=1s", "--timeout=2s" }, "--timeout: given twice" },
-	{ COMMAND_run, { "--memory", "64MB" }, "--memory: \"64MB\" is not a size (64KiB, 1MiB)" },
+	{ COMMAND_run, { "--memory", "64MB" },
+	    "--memory: \"64MB\" is not a size (64KiB, 1MiB)" },
 	{ COMMAND_run, { "--memory", "64" }, "--memory: \"64\" is not a size (64KiB, 1MiB)" },
 	{ COMMAND_run, { "--memory", "99999999TiB" }, "--memory: \"99999999TiB\" is too much" },
 	{ COMMAND_run, { "--memory", "99999999999999999999999B" },
@@ -159,7 +165,8 @@ static const struct {
 	{ COMMAND_run, { "--pids=" }, "--pids: \"\" is not a whole number" },
 	{ COMMAND_run, { "--app=" }, "--app: is empty" },
 	{ COMMAND_run, { "-o", "xml" }, "--output: \"xml\" is none of human|jsonl" },
-	{ COMMAND_run, { "-o", "human|jsonl" }, "--output: \"human|jsonl\" is none of human|jsonl" },
+	{ COMMAND_run, { "-o", "human|jsonl" },
+	    "--output: \"human|jsonl\" is none of human|jsonl" },
 	{ COMMAND_run, { "-o" }, "-o: needs human|jsonl" },
 	{ COMMAND_run, { "--allow", "docs" }, "--allow: \"docs\" is not ACTION:PATH" },
 	{ COMMAND_run, { "--allow", "delete:docs" },
@@ -256,13 +263,15 @@ START_TEST(every_option_is_in_the_usage_of_its_commands_only)
 		options_usage(f, "caisson", c->command);
 		fclose(f);
 		for (d = option_descs; d->name != NULL; d++) {
-			snprintf(name, sizeof(name), " --%s%s%s\n", d->name, d->metavar ? " " : "",
-			    d->metavar ? d->metavar : "");
+			snprintf(name, sizeof(name), " --%s%s%s\n", d->name,
+			    d->metavar ? " " : "", d->metavar ? d->metavar : "");
 			name[strlen(name) - 1] = '\0';
 			if (d->commands & c->command)
-				ck_assert_msg(strstr(text, name) != NULL, "%s: %s", c->name, name);
+				ck_assert_msg(
+				    strstr(text, name) != NULL, "%s: %s", c->name, name);
 			else
-				ck_assert_msg(strstr(text, name) == NULL, "%s: %s", c->name, name);
+				ck_assert_msg(
+				    strstr(text, name) == NULL, "%s: %s", c->name, name);
 		}
 		free(text);
 	}
@@ -287,12 +296,14 @@ check_man(const char *path, unsigned commands)
 			continue;
 		wanted++;
 		snprintf(letter, sizeof(letter), "%c , Fl ", d->letter);
-		snprintf(item, sizeof(item), "\n.It Fl %s-%s", d->letter ? letter : "", d->name);
+		snprintf(
+		    item, sizeof(item), "\n.It Fl %s-%s", d->letter ? letter : "", d->name);
 		s = strstr(text, item);
 		ck_assert_msg(s != NULL, "%s:%s", path, item);
 		n = strlen(item);
-		ck_assert_msg(d->metavar == NULL ? s[n] == '\n' : strncmp(s + n, " Ar ", 4) == 0,
-		    "%s:%s", path, item);
+		ck_assert_msg(
+		    d->metavar == NULL ? s[n] == '\n' : strncmp(s + n, " Ar ", 4) == 0, "%s:%s",
+		    path, item);
 	}
 	for (s = text; (s = strstr(s, "\n.It Fl ")) != NULL; s++)
 		items++;
@@ -303,10 +314,12 @@ check_man(const char *path, unsigned commands)
 START_TEST(the_man_pages_list_exactly_the_options)
 {
 	if (access("docs/caisson.1", R_OK) < 0) {
-		fprintf(stderr, "test_options: not in the source tree, man pages not checked\n");
+		fprintf(
+		    stderr, "test_options: not in the source tree, man pages not checked\n");
 		return;
 	}
-	check_man("docs/caisson.1", COMMAND_run | COMMAND_exec | COMMAND_audit | COMMAND_config);
+	check_man(
+	    "docs/caisson.1", COMMAND_run | COMMAND_exec | COMMAND_audit | COMMAND_config);
 	check_man("docs/caissond.8", COMMAND_daemon);
 }
 END_TEST

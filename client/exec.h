@@ -1,0 +1,14 @@
+/*
+ * exec: `caisson exec`, one plain command in a chamber: a faithful filter.  Standard input
+ * goes in within the broker's credit, raw output comes out, signals and a closed output
+ * reach the command, and its exit status is ours.
+ */
+#ifndef CLIENT_EXEC_H
+#define CLIENT_EXEC_H
+
+#include "common/options.h"
+
+/* argv[0] is "exec".  Returns the exit status of cli.md. */
+int exec_main(const struct options *o, int argc, char **argv);
+
+#endif /* CLIENT_EXEC_H */

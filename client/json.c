@@ -1,0 +1,285 @@
+#include "client/json.h"
+
+#include <errno.h>
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "client/text.h"
+#include "common/walk.h"
+
+static void
+add_text(struct buf *out, const char *text)
+{
+	buf_add(out, text, strlen(text));
+}
+
+static void
+write_escape(struct buf *out, uint32_t c)
+{
+	static const char letters[] = { ['\b'] = 'b',
+		['\t'] = 't',
+		['\n'] = 'n',
+		['\f'] = 'f',
+		['\r'] = 'r',
+		['"'] = '"',
+		['\\'] = '\\' };
+	char text[16];
+
+	if (c < sizeof(letters) && letters[c] != '\0')
+		snprintf(text, sizeof(text), "\\%c", letters[c]);
+	else if (c > 0xffff)
+		snprintf(text, sizeof(text), "\\u%04x\\u%04x", 0xd800 + ((c - 0x10000) >> 10),
+		    0xdc00 + ((c - 0x10000) & 0x3ff));
+	else
+		snprintf(text, sizeof(text), "\\u%04x", c);
+	add_text(out, text);
+}
+
+void
+json_write_string(struct slice s, struct buf *out)
+{
+	size_t at = 0, plain = 0;
+	uint32_t c = 0;
+	int len;
+
+	buf_add(out, "\"", 1);
+	while (at < s.n) {
+		len = text_decode(s.p + at, s.n - at, &c);
+		if (len <=
+		    0) { /* a walk lets none of these pass; never emit them all the same */
+			c = 0xfffd;
+			len = 1;
+		} else if (c != '"' && c != '\\' && !text_is_control(c)) {
+			at += (size_t)len;
+			continue;
+		}
+		buf_add(out, s.p + plain, at - plain);
+		write_escape(out, c);
+		at += (size_t)len;
+		plain = at;
+	}
+	buf_add(out, s.p + plain, at - plain);
+	buf_add(out, "\"", 1);
+}
+
+void
+json_write_base64(struct slice s, struct buf *out)
+{
+	static const char digits[] =
+	    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	char block[1024];
+	size_t i, n = 0;
+
+	buf_add(out, "\"", 1);
+	for (i = 0; i < s.n; i += 3) {
+		size_t left = s.n - i;
+		uint32_t b = (uint32_t)s.p[i] << 16 |
+			     (left > 1 ? (uint32_t)s.p[i + 1] << 8 : 0) |
+			     (left > 2 ? s.p[i + 2] : 0);
+
+		block[n++] = digits[b >> 18];
+		block[n++] = digits[b >> 12 & 63];
+		block[n++] = left > 1 ? digits[b >> 6 & 63] : '=';
+		block[n++] = left > 2 ? digits[b & 63] : '=';
+		if (n == sizeof(block)) {
+			buf_add(out, block, n);
+			n = 0;
+		}
+	}
+	buf_add(out, block, n);
+	buf_add(out, "\"", 1);
+}
+
+static void
+write_real(double v, struct buf *out)
+{
+	char text[40];
+	/* 15 digits are always kept, and fewer stand without their zeroes; but for the smallest. */
+	int digits = fabs(v) < DBL_MIN ? 1 : 15;
+
+	for (; digits <= 17; digits++) {
+		snprintf(text, sizeof(text), "%.*g", digits, v);
+		if (strtod(text, NULL) == v)
+			break;
+	}
+	add_text(out, text);
+	/* A real stays one: 1.0 is not the integer 1. */
+	if (strpbrk(text, ".e") == NULL)
+		add_text(out, ".0");
+}
+
+struct writer {
+	struct buf *out;
+	bool pretty;
+	unsigned depth;
+};
+
+static void
+write_break(struct writer *w)
+{
+	unsigned i;
+
+	if (!w->pretty)
+		return;
+	buf_add(w->out, "\n", 1);
+	for (i = 0; i < w->depth; i++)
+		buf_add(w->out, "  ", 2);
+}
+
+static void write_value(struct writer *w, struct slice *s);
+
+/* Recursion is as deep as VALUE_DEPTH_MAX, which the walk has checked. */
+static void
+write_container(struct writer *w, const struct value *v, struct slice *s)
+{
+	bool map = v->type == VALUE_MAP;
+	uint32_t i;
+
+	buf_add(w->out, map ? "{" : "[", 1);
+	w->depth++;
+	for (i = 0; i < v->count; i++) {
+		if (i > 0)
+			buf_add(w->out, ",", 1);
+		write_break(w);
+		if (map) {
+			json_write_string(value_next(s).bytes, w->out);
+			add_text(w->out, w->pretty ? ": " : ":");
+		}
+		write_value(w, s);
+	}
+	w->depth--;
+	if (v->count > 0)
+		write_break(w);
+	buf_add(w->out, map ? "}" : "]", 1);
+}
+
+static void
+write_value(struct writer *w, struct slice *s)
+{
+	struct value v = value_next(s);
+	char text[32];
+
+	switch (v.type) {
+	case VALUE_NIL: add_text(w->out, "null"); break;
+	case VALUE_BOOL: add_text(w->out, v.boolean ? "true" : "false"); break;
+	case VALUE_UINT:
+		snprintf(text, sizeof(text), "%" PRIu64, v.uint);
+		add_text(w->out, text);
+		break;
+	case VALUE_INT:
+		snprintf(text, sizeof(text), "%" PRId64, v.sint);
+		add_text(w->out, text);
+		break;
+	case VALUE_FLOAT: write_real(v.real, w->out); break;
+	case VALUE_STR: json_write_string(v.bytes, w->out); break;
+	case VALUE_BIN: json_write_base64(v.bytes, w->out); break;
+	case VALUE_ARRAY:
+	case VALUE_MAP: write_container(w, &v, s); break;
+	}
+}
+
+void
+json_write(struct slice value, struct buf *out)
+{
+	struct writer w = { out, false, 0 };
+
+	write_value(&w, &value);
+}
+
+void
+json_write_pretty(struct slice value, struct buf *out)
+{
+	struct writer w = { out, true, 0 };
+
+	write_value(&w, &value);
+}
+
+/* ---- reading ----------------------------------------------------------------------- */
+
+static int pack_json(const json_t *v, unsigned depth, struct buf *out);
+
+static int
+pack_container(const json_t *v, unsigned depth, struct buf *out)
+{
+	const char *key;
+	size_t i;
+	void *at;
+	int r = 0;
+
+	if (depth == JSON_DEPTH_MAX)
+		return -E2BIG;
+	if (json_is_array(v)) {
+		pack_array(out, (uint32_t)json_array_size(v));
+		for (i = 0; i < json_array_size(v) && r == 0; i++)
+			r = pack_json(json_array_get(v, i), depth + 1, out);
+		return r;
+	}
+	pack_map(out, (uint32_t)json_object_size(v));
+	for (at = json_object_iter((json_t *)(uintptr_t)v); at != NULL && r == 0;
+	     at = json_object_iter_next((json_t *)(uintptr_t)v, at)) {
+		key = json_object_iter_key(at);
+		pack_str_n(out, key, strlen(key));
+		r = pack_json(json_object_iter_value(at), depth + 1, out);
+	}
+	return r;
+}
+
+static int
+pack_json(const json_t *v, unsigned depth, struct buf *out)
+{
+	switch (json_typeof(v)) {
+	case JSON_NULL: pack_nil(out); return 0;
+	case JSON_TRUE:
+	case JSON_FALSE: pack_bool(out, json_is_true(v)); return 0;
+	case JSON_INTEGER:
+		if (json_integer_value(v) < 0)
+			pack_int(out, json_integer_value(v));
+		else
+			pack_uint(out, (uint64_t)json_integer_value(v));
+		return 0;
+	case JSON_REAL: pack_real(out, json_real_value(v)); return 0;
+	case JSON_STRING:
+		pack_str_n(out, json_string_value(v), json_string_length(v));
+		return 0;
+	default: return pack_container(v, depth, out);
+	}
+}
+
+int
+json_read(const char *text, struct buf *out, char err[JSON_ERROR_MAX])
+{
+	struct fault fault;
+	json_error_t error;
+	json_t *v;
+	int r;
+
+	if (strlen(text) > 4 * (size_t)ARGUMENTS_MAX) {
+		snprintf(err, JSON_ERROR_MAX, "more than %u bytes when packed", ARGUMENTS_MAX);
+		return -EINVAL;
+	}
+	v = json_loads(text, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
+	if (v == NULL) {
+		snprintf(err, JSON_ERROR_MAX, "line %d, column %d: %.160s", error.line,
+		    error.column, error.text);
+		return -EINVAL;
+	}
+	r = pack_json(v, 0, out);
+	json_decref(v);
+	if (r == 0 && out->failed)
+		return -ENOMEM;
+	if (r < 0)
+		snprintf(err, JSON_ERROR_MAX, "nested more than %u deep", JSON_DEPTH_MAX);
+	else if (out->n > ARGUMENTS_MAX)
+		snprintf(err, JSON_ERROR_MAX, "more than %u bytes when packed", ARGUMENTS_MAX);
+	else if (walk_value(out->p, out->n, &fault) < 0)
+		snprintf(err, JSON_ERROR_MAX, "%s", fault.rule);
+	else
+		return 0;
+	return -EINVAL;
+}

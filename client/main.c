@@ -1,0 +1,167 @@
+/*
+ * caisson: the command that people call.  A client like any other: it asks a broker, shows
+ * what it says, and enforces nothing.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/exec.h"
+#include "client/private.h"
+#include "client/render.h"
+#include "client/run.h"
+#include "client/text.h"
+#include "common/options.h"
+#include "common/util.h"
+
+/* `caissond` knows what a configuration is; this process never reads one. */
+static int
+config_main(const struct options *o, int argc, char **argv)
+{
+	cleanup_free char *path = private_program();
+	const char *words[5] = { path };
+	size_t n = 1;
+
+	(void)argc;
+	(void)argv;
+	if (o->nwords == 2 && strcmp(o->words[0], "check") == 0) {
+		words[n++] = "--check";
+		words[n++] = o->words[1];
+	} else if (o->nwords == 1 && strcmp(o->words[0], "show") == 0) {
+		words[n++] = "--show";
+		if (o->has_config) {
+			words[n++] = "--config";
+			words[n++] = o->config;
+		}
+	} else {
+		text_say("config: needs check FILE or show [-c FILE]");
+		return EXIT_CANNOT;
+	}
+	if (path != NULL)
+		execv(path, (char **)(uintptr_t)words);
+	text_say("cannot start caissond: %s", strerror(errno));
+	return EXIT_CANNOT;
+}
+
+static const struct {
+	enum command command;
+	int (*main)(const struct options *o, int argc, char **argv);
+} commands[] = {
+	{ COMMAND_run, run_main },
+	{ COMMAND_exec, exec_main },
+	{ COMMAND_config, config_main },
+};
+
+static void
+print_commands(FILE *f)
+{
+	const struct command_desc *d;
+	size_t i;
+
+	fputs("usage: caisson COMMAND ...\n\n", f);
+	for (d = command_descs; d->name != NULL; d++)
+		for (i = 0; i < countof(commands); i++)
+			if (commands[i].command == d->command)
+				fprintf(f, "  %-8s  %s\n", d->name, d->doc);
+	fputs("  help      this, or the options of a COMMAND\n"
+	      "  version   print the version\n",
+	    f);
+}
+
+static int (*find_command(const char *name, enum command *ret))(
+    const struct options *o, int argc, char **argv)
+{
+	size_t i;
+
+	*ret = options_command(name);
+	for (i = 0; i < countof(commands); i++)
+		if (commands[i].command == *ret)
+			return commands[i].main;
+	return NULL;
+}
+
+static int
+print_version(void)
+{
+	puts("caisson " VERSION);
+	return 0;
+}
+
+static int
+print_help(const char *name)
+{
+	enum command command;
+
+	if (name == NULL) {
+		print_commands(stdout);
+		return 0;
+	}
+	if (find_command(name, &command) == NULL) {
+		text_say("help: no command %.64s", name);
+		return EXIT_CANNOT;
+	}
+	options_usage(stdout, "caisson", command);
+	return 0;
+}
+
+/* A closed 0, 1 or 2 would be the number of the next thing opened. */
+static void
+open_standard_streams(void)
+{
+	int fd;
+
+	do {
+		fd = open("/dev/null", O_RDWR);
+	} while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
+static int
+run_command(int argc, char **argv)
+{
+	int (*main_of)(const struct options *, int, char **);
+	char err[OPTIONS_ERROR_MAX];
+	enum command command;
+	struct options o;
+	int status;
+
+	main_of = find_command(argv[0], &command);
+	if (main_of == NULL) {
+		text_say("no command %.64s; `caisson help` lists them", argv[0]);
+		return EXIT_CANNOT;
+	}
+	if (options_parse(command, argc, argv, &o, err) < 0) {
+		text_say("%s", err);
+		status = EXIT_CANNOT;
+	} else if (o.help) {
+		status = print_help(argv[0]);
+	} else if (o.version) {
+		status = print_version();
+	} else {
+		status = main_of(&o, argc, argv);
+	}
+	options_finish(&o);
+	return status;
+}
+
+int
+main(int argc, char **argv)
+{
+	open_standard_streams();
+	signal(SIGPIPE, SIG_IGN);
+	if (argc < 2) {
+		print_commands(stderr);
+		return EXIT_CANNOT;
+	}
+	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "version") == 0)
+		return print_version();
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+		return print_help(NULL);
+	if (strcmp(argv[1], "help") == 0)
+		return print_help(argc > 2 ? argv[2] : NULL);
+	return run_command(argc - 1, argv + 1);
+}

@@ -1,0 +1,176 @@
+#include "client/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SAY_MAX 4096 /* bytes of a line of ours, before escaping */
+
+int
+text_decode(const uint8_t *p, size_t n, uint32_t *ret)
+{
+	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	int len = p[0] < 0x80	? 1
+		  : p[0] < 0xc2 ? -1
+		  : p[0] < 0xe0 ? 2
+		  : p[0] < 0xf0 ? 3
+		  : p[0] < 0xf5 ? 4
+				: -1;
+	uint32_t c;
+	int i;
+
+	if (len <= 1) {
+		*ret = p[0];
+		return len;
+	}
+	c = p[0] & (0xffu >> (len + 1));
+	for (i = 1; i < len; i++) {
+		if ((size_t)i == n)
+			return 0;
+		if ((p[i] & 0xc0) != 0x80)
+			return -1;
+		c = c << 6 | (p[i] & 0x3f);
+		/* Out of range is known at the second byte: nothing then waits for the rest. */
+		if (i == 1 &&
+		    ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
+			(p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f)))
+			return -1;
+	}
+	if (c < least[len])
+		return -1;
+	*ret = c;
+	return len;
+}
+
+bool
+text_is_control(uint32_t c)
+{
+	return c < 0x20 || (c >= 0x7f && c <= 0x9f) || c == 0x61c || c == 0x200e ||
+	       c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) ||
+	       c == 0xfeff || (c >= 0xe0000 && c <= 0xe007f);
+}
+
+static void
+add_byte(struct buf *out, uint8_t byte)
+{
+	char text[8];
+
+	buf_add(out, text, (size_t)snprintf(text, sizeof(text), "\\x%02x", byte));
+}
+
+static void
+add_control(struct buf *out, uint32_t c)
+{
+	char text[16];
+
+	if (c < 0x80) {
+		add_byte(out, (uint8_t)c);
+		return;
+	}
+	buf_add(out, text,
+	    (size_t)snprintf(text, sizeof(text), c > 0xffff ? "\\U%08x" : "\\u%04x", c));
+}
+
+/* Returns how many bytes were used: all, or all but an incomplete character. */
+static size_t
+escape(const uint8_t *p, size_t n, bool line, struct buf *out)
+{
+	size_t at = 0, plain = 0; /* [plain, at) is to be copied as it is */
+	uint32_t c = 0;
+	int len;
+
+	while (at < n) {
+		len = text_decode(p + at, n - at, &c);
+		if (len > 0 && (!text_is_control(c) || (!line && (c == '\n' || c == '\t')))) {
+			at += (size_t)len;
+			continue;
+		}
+		buf_add(out, p + plain, at - plain);
+		if (len == 0)
+			return at;
+		if (len < 0)
+			add_byte(out, p[at]);
+		else
+			add_control(out, c);
+		at += len < 0 ? 1 : (size_t)len;
+		plain = at;
+	}
+	buf_add(out, p + plain, at - plain);
+	return at;
+}
+
+static void
+hold(struct text_filter *f, const uint8_t *p, size_t n)
+{
+	memcpy(f->held, p, n);
+	f->n = n;
+}
+
+void
+text_escape(struct text_filter *f, const uint8_t *p, size_t n, struct buf *out)
+{
+	uint8_t front[sizeof(f->held) * 2];
+	size_t have = f->n, take, used;
+
+	if (have > 0) {
+		/* Enough of the new bytes to end the held character, whatever they are. */
+		take = n < sizeof(f->held) ? n : sizeof(f->held);
+		memcpy(front, f->held, have);
+		memcpy(front + have, p, take);
+		used = escape(front, have + take, false, out);
+		f->n = 0;
+		if (used < have) { /* still incomplete, so nothing is left of `p` */
+			hold(f, front + used, have + take - used);
+			return;
+		}
+		p += used - have;
+		n -= used - have;
+	}
+	used = escape(p, n, false, out);
+	hold(f, p + used, n - used);
+}
+
+void
+text_escape_end(struct text_filter *f, struct buf *out)
+{
+	size_t i;
+
+	for (i = 0; i < f->n; i++)
+		add_byte(out, f->held[i]);
+	f->n = 0;
+}
+
+void
+text_escape_line(struct slice s, struct buf *out)
+{
+	size_t used = escape(s.p, s.n, true, out);
+
+	for (; used < s.n; used++)
+		add_byte(out, s.p[used]);
+}
+
+void
+text_say(const char *fmt, ...)
+{
+	struct buf line = { 0 };
+	char text[SAY_MAX];
+	va_list ap;
+	ssize_t done;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		return;
+	buf_add(&line, "caisson: ", 9);
+	text_escape_line(
+	    (struct slice){ (const uint8_t *)text, strnlen(text, sizeof(text)) }, &line);
+	buf_add(&line, "\n", 1);
+	if (!line.failed) {
+		done = write(STDERR_FILENO, line.p, line.n);
+		(void)done; /* nobody is left to tell */
+	}
+	buf_finish(&line);
+}
