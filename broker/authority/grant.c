@@ -8,7 +8,6 @@
 #include "broker/authority/text.h"
 
 #define IDENTIFIER_MAX 256 /* bytes */
-#define ADDRESS_MAX    300 /* bytes: kind, colon, identifier */
 #define ACTION_MAX     128 /* bytes */
 #define PURPOSE_MAX    512 /* bytes */
 
@@ -18,14 +17,14 @@ address_fault(const char *text)
 	static const char *const kinds[] = { "human:", "agent:", "group:", "service:" };
 	size_t i, n;
 
-	if (!text_is_plain(text, ADDRESS_MAX))
-		return "is not 1 to 300 bytes of plain text";
+	if (text == NULL)
+		return "is missing";
 	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		n = strlen(kinds[i]);
 		if (strncmp(text, kinds[i], n) != 0)
 			continue;
 		if (!text_is_plain(text + n, IDENTIFIER_MAX))
-			return "has no identifier of 1 to 256 bytes";
+			return "has no identifier of 1 to 256 bytes of plain text";
 		return "";
 	}
 	return "does not begin with human:, agent:, group: or service:";

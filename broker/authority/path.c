@@ -36,7 +36,7 @@ segment_fault(const char *s, size_t n)
 	if ((n == 1 && s[0] == '.') || (n == 2 && s[0] == '.' && s[1] == '.'))
 		return "a segment is . or ..";
 	for (i = 0; i < n; i += step) {
-		step = text_decode((const uint8_t *)s + i, n - i, &c);
+		step = text_next((const uint8_t *)s + i, n - i, &c);
 		if (step == 0)
 			return "not UTF-8";
 		if (c == '/' || c == '\\' || c < 0x20 || (c >= 0x7f && c <= 0x9f))

@@ -42,7 +42,7 @@ text_is_plain(const char *text, size_t max)
 	if (n == 0 || n > max)
 		return false;
 	for (i = 0; i < n; i += step) {
-		step = text_decode((const uint8_t *)text + i, n - i, &c);
+		step = text_next((const uint8_t *)text + i, n - i, &c);
 		if (step == 0 || c < 0x20 || (c >= 0x7f && c <= 0x9f))
 			return false;
 	}

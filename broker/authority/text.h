@@ -14,6 +14,14 @@
  */
 size_t text_decode(const uint8_t *p, size_t n, uint32_t *ret);
 
+/* The same, without a call for what most text is made of. */
+static inline size_t
+text_next(const uint8_t *p, size_t n, uint32_t *ret)
+{
+	*ret = *p;
+	return *p < 0x80 ? 1 : text_decode(p, n, ret);
+}
+
 /*
  * True for 1..`max` bytes of UTF-8 without control characters; false for NULL.  Looks at
  * no more than `max` + 1 bytes.
