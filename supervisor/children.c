@@ -220,7 +220,7 @@ refuse_child(struct child *c, enum layer layer, int error, const struct exit_fac
 	/* A command that is not there is the caller's business, and told by its status. */
 	if (layer != LAYER_EXEC) {
 		launch_explain(layer, error, why, sizeof(why));
-		log_error("%s: %s", layer_name(layer), why);
+		log_error("%s", why);
 	}
 	tell(c, CONTROL_REFUSED, layer, error, exit);
 	destroy_child(c);

@@ -139,37 +139,34 @@ connect_client(struct host *h)
 
 /* ---- what the broker asks for -------------------------------------------------------------- */
 
-static int
-send_segment(struct host *h, uint64_t bytes)
-{
-	struct control m = { .verb = CONTROL_SEGMENT, .count = bytes };
-	uint64_t number;
-	int fd, r;
-
-	STOP_POINT("supervisor.before_segment");
-	r = rundir_segment(h->o.run, bytes, &fd, &number);
-	STOP_POINT("supervisor.after_segment");
-	if (r < 0)
-		return r;
-	m.index = (uint32_t)number;
-	peer_send(h->services[BROKER].peer, &m, &fd, 1);
-	return 0;
-}
-
+/*
+ * The broker asks for its first segment too: only once the ledger has said where the record
+ * ends, as the ledger counts every segment that it finds.
+ */
 static int
 handle_more(struct host *h, const struct control *c)
 {
-	struct control m = { .verb = CONTROL_NO_SEGMENT };
-	int r;
+	struct control m = { .verb = CONTROL_SEGMENT, .count = c->count };
+	uint64_t number;
+	int fd, r;
 
 	if (c->count > STATE_SEGMENT_MAX)
 		return -EPROTO;
-	r = send_segment(h, c->count < STATE_SEGMENT_MIN ? STATE_SEGMENT : c->count);
-	if (r < 0) {
-		log_warn("cannot make a segment of the journal: %s", strerror(-r));
-		m.error = -r;
-		peer_send(h->services[BROKER].peer, &m, NULL, 0);
+	if (c->count < STATE_SEGMENT_MIN)
+		m.count = STATE_SEGMENT;
+	STOP_POINT("supervisor.before_segment");
+	r = rundir_segment(h->o.run, m.count, &fd, &number);
+	STOP_POINT("supervisor.after_segment");
+	if (r == 0) {
+		m.index = (uint32_t)number;
+		peer_send(h->services[BROKER].peer, &m, &fd, 1);
+		return 0;
 	}
+	log_warn("--state: cannot reserve %ju bytes for the journal: %s", (uintmax_t)m.count,
+	    strerror(-r));
+	m.verb = CONTROL_NO_SEGMENT;
+	m.error = -r;
+	peer_send(h->services[BROKER].peer, &m, NULL, 0);
 	return 0;
 }
 
@@ -359,8 +356,10 @@ explain(const struct service *s, enum layer layer, int error)
 {
 	char why[512];
 
+	if (s->host->status) /* the first failure is the reason; what follows is its doing */
+		return;
 	launch_explain(layer, error, why, sizeof(why));
-	log_error("cannot start the %s: %s: %s", names[s->id], layer_name(layer), why);
+	log_error("cannot start the %s: %s", names[s->id], why);
 }
 
 static int
@@ -395,13 +394,6 @@ start_broker(struct host *h)
 	if (r < 0) {
 		explain(&h->services[BROKER], layer, -r);
 		fail(h, layer, -r);
-		return;
-	}
-	r = send_segment(h, STATE_SEGMENT);
-	if (r < 0) {
-		log_error("--state: cannot reserve %u bytes for the journal: %s", STATE_SEGMENT,
-		    strerror(-r));
-		fail(h, LAYER_NONE, -r);
 		return;
 	}
 	connect_ledger(h);
