@@ -1,5 +1,7 @@
 """The runtime SDKs and the examples, against a scripted broker without a chamber."""
 
+import base64
+import gzip
 import math
 import os
 import shutil
@@ -257,6 +259,44 @@ class Examples(unittest.TestCase):
                             self.tools(denied=["docs/b"]), env={"PYTHONPATH": str(wire.SDK)})
         self.assertEqual(out["output"], {"words": {"a": 3, "c": 2}, "complete": True,
                                          "denied": {"b": "no_matching_grant"}})
+
+    def test_the_demo_s_indexer(self):
+        files = {"docs/one/copyright": b"License: ISC\nLicense: GPL-2+\n",
+                 "docs/one/changelog.gz": gzip.compress(b"fix CVE-2024-12345, see package-two\n"),
+                 "docs/package-two/copyright": b"License: ISC\r\n",
+                 "docs/package-two/NEWS": "caf\u00e9".encode("latin-1")}
+        written = {}
+
+        def listing(a):
+            below = [p[len(a["path"]) + 1:] for p in files if p.startswith(a["path"] + "/")]
+            names = sorted({n.split("/")[0] for n in below})
+            at = int(a.get("cursor", "0"))  # a page has one entry
+            kind = "file" if a["path"] + "/" + names[at] in files else "directory"
+            page = {"entries": [{"name": names[at], "type": kind, "size": 0}]}
+            last = at + 1 == len(names)
+            return {**page, "complete": last, **({} if last else {"cursor": str(at + 1)})}
+
+        def read(a):
+            data = files[a["path"]]
+            try:
+                return {"text": data.decode(), "size": len(data), "complete": True}
+            except UnicodeDecodeError:
+                return {"base64": base64.b64encode(data).decode(), "size": len(data),
+                        "complete": True}
+
+        def write(a):
+            written[a["path"]] = a["text"]
+            return {"size": len(a["text"])}
+
+        out = self.run_turn([sys.executable, EXAMPLES / "demo" / "indexer.py"], {"source": "here"},
+                            {"files.list": listing, "files.read": read, "files.write": write},
+                            env={"PYTHONPATH": str(wire.SDK)})["output"]
+        self.assertEqual((out["packages"], out["files"], out["licences"], out["cves"],
+                          out["mentions"], out["odd"]), (2, 4, 2, 1, 1, 2))
+        for line in ("* **ISC** (2): one, package-two", "* **one**: 1, last CVE-2024-12345",
+                     "* **package-two** ← one",
+                     "* odd encoding: `docs/package-two/NEWS`: not UTF-8 (byte 3)"):
+            self.assertIn(line, written["out/index.md"].splitlines())
 
     def test_a_runtime_without_the_sdk(self):
         raw = EXAMPLES / "python" / "raw.py"
