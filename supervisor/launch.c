@@ -391,8 +391,8 @@ static void
 launch_facts(struct launch *l, struct exit_facts *f)
 {
 	launch_exit_status(&l->init, l->runtime_fd, l->runtime_is_init ? -1 : l->status_fd, f);
-	if (f->kind == EXIT_SIGNALED && f->status == SIGSYS && l->notify_fd < 0 &&
-	    l->cause == ENDING_none) {
+	/* Without a listener the filter kills by itself, and says no more than this. */
+	if (f->kind == EXIT_SIGNALED && f->status == SIGSYS && l->notify_fd < 0) {
 		f->cause = ENDING_seccomp;
 		f->syscall = UINT32_MAX;
 	}

@@ -28,6 +28,8 @@
 #define PR_SET_VMA 0x53564d41
 #endif
 
+#define X32_BIT 0x40000000u /* in a number of AUDIT_ARCH_X86_64 */
+
 #define MIB (1ULL << 20)
 
 static const struct profile profiles[] = {
@@ -175,7 +177,8 @@ filter_build(unsigned list, struct sock_filter **ret, size_t *ret_len)
 
 	if (ctx == NULL)
 		return -ENOMEM;
-	r = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
+	/* The 32-bit entry and x32 have numbers of their own: named, and ended, like the rest. */
+	r = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(DEFAULT_ERRNO));
 	if (r == 0)
 		r = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
 	if (r == 0)
@@ -228,6 +231,6 @@ profile_syscall_name(uint32_t arch, uint32_t nr)
 	name = NULL;
 	if (nr <= INT32_MAX)
 		name = seccomp_syscall_resolve_num_arch(
-		    arch == AUDIT_ARCH_X86_64 ? SCMP_ARCH_X86_64 : arch, (int)nr);
+		    arch == AUDIT_ARCH_X86_64 && nr & X32_BIT ? SCMP_ARCH_X32 : arch, (int)nr);
 	return name != NULL ? name : "?";
 }

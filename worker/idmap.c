@@ -19,8 +19,9 @@ write_proc(pid_t pid, const char *name, const char *text)
 
 	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
 	fd = open(path, O_WRONLY | O_CLOEXEC);
+	/* Ours as long as it lives; whatever the errno, it means that it does not. */
 	if (fd < 0)
-		return -errno;
+		return -ESRCH;
 	return write(fd, text, n) == (ssize_t)n ? 0 : -errno;
 }
 

@@ -97,13 +97,25 @@ chamber_clone(const struct plan *p, struct plan_header *page)
 	return pid;
 }
 
+/* The chamber's pid 1 may have died meanwhile; then that is the news, not our failure. */
+static void
+give_identity(const struct plan *p, pid_t pid)
+{
+	int ret = idmap_write(pid, PLAN_INSIDE_UID, p->h->uid, PLAN_INSIDE_GID, p->h->gid);
+
+	if (ret == -ESRCH)
+		_exit(0);
+	if (ret < 0)
+		die(LAYER_USER_NAMESPACE, -ret);
+}
+
 int
 main(void)
 {
 	static int trees[STEPS_MAX];
 	struct plan_header *page;
 	struct plan p;
-	int gate[2], status_fd, ret;
+	int gate[2], status_fd;
 	pid_t pid;
 
 	report_init(LAUNCH_FD_SOCKET);
@@ -132,12 +144,11 @@ main(void)
 		chamber_main(&p, trees, gate[0], status_fd);
 	}
 	STOP_POINT("launch.after_clone");
-	ret = idmap_write(pid, PLAN_INSIDE_UID, p.h->uid, PLAN_INSIDE_GID, p.h->gid);
-	if (ret < 0)
-		die(LAYER_USER_NAMESPACE, -ret);
+	give_identity(&p, pid);
 	STOP_POINT("launch.before_release");
-	if (write(gate[1], "", 1) != 1)
-		_exit(1); /* it is gone: the supervisor sees its end */
+	signal(SIGPIPE, SIG_IGN);
+	/* If it is gone, the supervisor sees its end. */
+	(void)!write(gate[1], "", 1);
 	STOP_POINT("launch.after_release");
 	_exit(0);
 }

@@ -51,7 +51,8 @@ _Noreturn void program_enter(const struct plan *p, int launch_fd);
 
 /* idmap.c: a user namespace in which `owner` outside is `uid`; for id-mapped mounts. */
 int idmap_userns(uid_t owner, gid_t group, uid_t uid, gid_t gid);
-/* Writes uid_map and gid_map of `pid`: one uid and gid, setgroups denied.  0 or -errno. */
+/* Writes uid_map and gid_map of `pid`: one uid and gid, setgroups denied.  0;
+ * -ESRCH if it is gone; another negative errno. */
 int idmap_write(pid_t pid, uid_t inside_uid, uid_t uid, gid_t inside_gid, gid_t gid);
 
 #endif /* WORKER_WORKER_H */
