@@ -259,6 +259,9 @@ class Examples(unittest.TestCase):
                             self.tools(denied=["docs/b"]), env={"PYTHONPATH": str(wire.SDK)})
         self.assertEqual(out["output"], {"words": {"a": 3, "c": 2}, "complete": True,
                                          "denied": {"b": "no_matching_grant"}})
+        out = self.run_turn([sys.executable, EXAMPLES / "python" / "agent.py"], {"path": "docs"},
+                            {}, env={"PYTHONPATH": str(wire.SDK)})
+        self.assertEqual((out["status"], out["error"]["code"]), ("fail", "tool_unavailable"))
 
     def test_the_demo_s_indexer(self):
         files = {"docs/one/copyright": b"License: ISC\nLicense: GPL-2+\n",
