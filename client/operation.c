@@ -8,6 +8,7 @@
 
 #include <event2/event.h>
 
+#include "client/confine.h"
 #include "client/private.h"
 #include "client/render.h"
 #include "client/text.h"
@@ -433,6 +434,7 @@ operation_perform(const struct operation_mode *mode, void *arg, const struct opt
 	};
 	int r = -ENOMEM;
 
+	closefrom(STDERR_FILENO + 1); /* whatever a caller forgot: it is none of ours */
 	op.base = create_base();
 	if (op.base == NULL)
 		goto out;
@@ -446,6 +448,12 @@ operation_perform(const struct operation_mode *mode, void *arg, const struct opt
 	r = private_start(op.base, argc, argv, &private_handler, &op, &op.private);
 	if (r < 0)
 		goto out;
+	r = client_confine();
+	if (r < 0) {
+		text_say("cannot confine itself: %s", strerror(-r));
+		operation_end(&op, EXIT_CANNOT);
+		r = 0; /* what was started is still to be reaped */
+	}
 	event_base_dispatch(op.base);
 out:
 	if (r < 0)
