@@ -1,0 +1,304 @@
+"""What a program sees and can do in a chamber: each attempt is made for real."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import unittest
+
+BUILD = os.environ.get("CAISSON_BUILD", os.path.join(os.getcwd(), "build"))
+RUN = os.path.join(BUILD, "test", "program", "chamber_run")
+ROOT = os.geteuid() == 0
+
+
+def chamber(*command, options=(), stdin=subprocess.DEVNULL):
+    """Runs `command` in a chamber; returns its output, its errors and how it ended."""
+    done = subprocess.run([RUN, *options, "--", *command], stdin=stdin, timeout=120,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    errors, _, last = done.stderr.decode().rstrip("\n").rpartition("\n")
+    return done.stdout.decode(), errors, json.loads(last)
+
+
+def shell(script, options=()):
+    return chamber("/bin/sh", "-c", script, options=options)
+
+
+def python(script, options=("-p", "interpreter")):
+    return chamber("/usr/bin/python3", "-I", "-c", script, options=options)
+
+
+class Sees(unittest.TestCase):
+    def test_the_root_holds_what_was_put_there_and_nothing_else(self):
+        out, _, _ = shell("ls -A /")
+        allowed = {"bin", "sbin", "lib", "lib32", "lib64", "usr", "etc", "dev", "proc", "tmp"}
+        self.assertLessEqual(set(out.split()), allowed)
+
+    def test_no_secret_of_the_host_is_there(self):
+        self.assertTrue(os.path.exists("/etc/shadow"), "the host has one")
+        for path in ("/etc/shadow", "/root", "/home", "/var", "/run", "/sys", "/boot",
+                     "/etc/ssh", "/dev/shm/../sda", "/dev/tty", "/dev/ptmx", "/dev/mem"):
+            with self.subTest(path):
+                _, errors, end = shell(f"cat {path} || ls {path}")
+                self.assertNotEqual(end["status"], 0)
+                self.assertIn("No such file", errors)
+
+    def test_passwd_is_made_up(self):
+        out, _, _ = shell("cat /etc/passwd")
+        self.assertEqual(len(out.splitlines()), 2)
+        self.assertNotIn("root", out)
+
+    def test_proc_shows_the_program_and_nothing_of_the_host(self):
+        out, _, _ = python("import os; print([p for p in os.listdir('/proc') if p.isdigit()], "
+                           "os.getpid(), os.path.exists('/proc/sys'), "
+                           "os.path.exists('/proc/cpuinfo'), os.path.exists('/proc/1'))")
+        pids, pid, *others = re.match(r"\[(.*)\] (\d+) (\w+) (\w+) (\w+)", out).groups()
+        self.assertEqual(pids, f"'{pid}'")
+        self.assertEqual(others, ["False"] * 3)
+
+    def test_status_of_the_process(self):
+        out, _, _ = shell("cat /proc/self/status")
+        status = dict(line.split(":\t", 1) for line in out.splitlines() if ":\t" in line)
+        for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+            self.assertEqual(int(status[name], 16), 0, name)
+        self.assertEqual(status["NoNewPrivs"], "1")
+        self.assertEqual(status["Seccomp"], "2")
+        self.assertEqual(status["Uid"].split(), ["1000"] * 4)
+        self.assertEqual(status["Gid"].split(), ["1000"] * 4)
+        if ROOT:
+            self.assertEqual(status["Groups"].split(), [])
+
+    def test_hostname_and_core_limit(self):
+        out, _, _ = shell("uname -n; ulimit -c")
+        self.assertEqual(out.split(), ["caisson", "0"])
+
+    def test_the_terminal_is_not_its_own(self):
+        out, _, _ = python("import os; print(os.getsid(0) == os.getpid())")
+        self.assertEqual(out.strip(), "True")
+
+
+class Writes(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="chamber-")
+        self.addCleanup(shutil.rmtree, self.dir)
+        with open(os.path.join(self.dir, "file"), "w") as f:
+            f.write("before")
+
+    def test_nowhere_but_in_tmp(self):
+        for path in ("/x", "/usr/x", "/usr/bin/x", "/etc/x", "/etc/passwd", "/app/x",
+                     "/app/file", "/dev/x", "/lib/x", "/proc/x"):
+            with self.subTest(path):
+                out, _, end = python(
+                    f"import errno, os\n"
+                    f"try: os.open({path!r}, os.O_WRONLY | os.O_CREAT, 0o600)\n"
+                    f"except OSError as e: print(errno.errorcode[e.errno])",
+                    options=("-m", f"{self.dir}:/app"))
+                self.assertIn(out.strip(), ("EROFS", "EACCES", "ENOENT"))
+                self.assertEqual(end["status"], 0)
+        with open(os.path.join(self.dir, "file")) as f:
+            self.assertEqual(f.read(), "before")
+
+    def test_modes_and_times_of_what_is_read_only_stay(self):
+        # Landlock does not cover these: the mount does.
+        out, _, _ = python(
+            "import os\n"
+            "for f in (lambda: os.chmod('/app/file', 0o777), lambda: os.utime('/app/file'),\n"
+            "          lambda: os.chmod('/usr/bin/env', 0o777)):\n"
+            "    try: f(); print('done')\n"
+            "    except OSError as e: print(e.errno)",
+            options=("-m", f"{self.dir}:/app"))
+        self.assertEqual(out.split(), ["30"] * 3)
+
+    def test_tmp_is_private_and_bounded(self):
+        out, errors, end = shell("echo a > /tmp/a && ls /tmp; cat /dev/zero > /tmp/b; ls -s /tmp/b",
+                                 options=("-t", "1048576"))
+        self.assertIn("No space left", errors)
+        self.assertEqual(out.split()[0], "a")
+        self.assertLessEqual(int(out.split()[1]), 1024)
+        self.assertEqual(end["status"], 0)
+
+    def test_tmp_is_bounded_in_files(self):
+        out, _, _ = python(
+            "n = 0\n"
+            "try:\n"
+            "    while n < 100000:\n"
+            "        open(f'/tmp/{n}', 'w').close(); n += 1\n"
+            "except OSError as e: print(e.errno, n < 20000)")
+        self.assertEqual(out.split(), ["28", "True"])
+
+    def test_a_writable_directory_is_written_by_its_owner(self):
+        _, errors, end = shell("echo new > /work/new && mkdir /work/d && mv /work/new /work/d/",
+                               options=("-m", f"{self.dir}:/work:w"))
+        self.assertEqual((errors, end["status"]), ("", 0))
+        st = os.stat(os.path.join(self.dir, "d", "new"))
+        self.assertEqual((st.st_uid, st.st_gid), (os.geteuid(), os.getegid()))
+
+    @unittest.skipUnless(ROOT, "a directory of another user needs root")
+    def test_a_directory_of_another_user_stays_his(self):
+        os.chown(self.dir, 4242, 4343)
+        os.chmod(self.dir, 0o700)
+        _, errors, end = shell("echo new > /work/new", options=("-m", f"{self.dir}:/work:w"))
+        self.assertEqual((errors, end["status"]), ("", 0))
+        st = os.stat(os.path.join(self.dir, "new"))
+        self.assertEqual((st.st_uid, st.st_gid), (4242, 4343))
+
+    def test_nothing_that_it_wrote_can_be_executed(self):
+        for options, directory in (((), "/tmp"), (("-m", f"{self.dir}:/work:w"), "/work")):
+            with self.subTest(directory):
+                _, errors, end = shell(
+                    f"cp /bin/true {directory}/t && chmod 755 {directory}/t && {directory}/t",
+                    options=options)
+                self.assertIn("Permission denied", errors)
+                self.assertEqual(end["status"], 126)
+
+    def test_a_link_out_of_a_writable_directory_leads_nowhere(self):
+        os.symlink("/etc/shadow", os.path.join(self.dir, "link"))
+        os.symlink("../../../../etc/shadow", os.path.join(self.dir, "link2"))
+        _, errors, end = shell("cat /work/link /work/link2",
+                               options=("-m", f"{self.dir}:/work:w"))
+        self.assertEqual(errors.count("No such file"), 2)
+        self.assertEqual(end["status"], 1)
+
+
+class Reaches(unittest.TestCase):
+    def test_no_network(self):
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listener.close)
+        # Outside it can be reached, by this very user.
+        socket.create_connection(listener.getsockname()).close()
+        out, _, _ = python(
+            "import socket\n"
+            "for f in (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX, socket.AF_NETLINK):\n"
+            "    try: socket.socket(f, socket.SOCK_RAW if f == 16 else socket.SOCK_STREAM)\n"
+            "    except OSError as e: print(e.errno)")
+        self.assertEqual(out.split(), ["13"] * 4)
+
+    def test_a_packet_socket_is_a_violation(self):
+        _, _, end = python("import socket; socket.socket(17, 3)")
+        self.assertEqual((end["cause"], end["syscall"]), ("seccomp", "socket"))
+
+    def test_no_process_of_the_host(self):
+        out, _, _ = python("import os\n"
+                           f"try: os.kill({os.getpid()}, 0)\n"
+                           "except OSError as e: print(e.errno)")
+        self.assertEqual(out.strip(), "3")
+
+    def test_violations_are_named(self):
+        for name, nr in (("ptrace", 101), ("mount", 165), ("umount2", 166), ("unshare", 272),
+                         ("setns", 308), ("bpf", 321), ("perf_event_open", 298),
+                         ("userfaultfd", 323), ("add_key", 248), ("kexec_load", 246),
+                         ("open_tree", 428), ("pivot_root", 155), ("chroot", 161),
+                         ("open_by_handle_at", 304), ("init_module", 175), ("reboot", 169)):
+            with self.subTest(name):
+                _, _, end = python(f"import ctypes; ctypes.CDLL(None).syscall({nr}, 0, 0, 0)")
+                self.assertEqual((end["cause"], end["syscall"]), ("seccomp", name))
+
+
+class Limits(unittest.TestCase):
+    def test_processes(self):
+        out, _, end = python(
+            "import os, signal\n"
+            "n = 0\n"
+            "try:\n"
+            "    while n < 100:\n"
+            "        if os.fork() == 0: signal.pause()\n"
+            "        n += 1\n"
+            "except OSError as e: print(e.errno, n)",
+            options=("-n", "8"))
+        self.assertEqual(out.split(), ["11", "7"])
+        self.assertEqual(end["status"], 0)
+
+    def test_memory(self):
+        _, _, end = python("b = b'x' * (512 << 20)", options=("-M", str(256 << 20)))
+        if ROOT and os.path.exists("/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+            self.assertEqual(end["cause"], "oom")
+        else:
+            self.assertEqual(end["status"], 1)  # MemoryError
+
+    def test_cpu_seconds(self):
+        _, _, end = shell("while :; do :; done", options=("-c", "1"))
+        self.assertEqual((end["kind"], end["status"]), (2, 24))  # SIGXCPU
+
+    def test_a_share_of_the_processor_is_enforced_or_refused(self):
+        _, _, end = shell("true", options=("-C", "50"))
+        if end["event"] == "refused":
+            self.assertEqual(end["layer"], "cgroup")
+            self.assertIn("processor", end["why"])
+        else:
+            self.assertEqual(end["status"], 0)
+
+    def test_no_group_is_left(self):
+        shell("true", options=("-C", "50", "-M", str(256 << 20)))
+        for controller in ("memory", "cpu"):
+            path = os.path.join("/sys/fs/cgroup", controller)
+            if os.path.isdir(path):
+                left = [d for d in os.listdir(path) if d.startswith("caisson-")]
+                self.assertEqual([d for d in left if not alive(d)], [])
+
+
+def alive(group):
+    return os.path.exists("/proc/" + group.split("-")[1])
+
+
+class Works(unittest.TestCase):
+    """The lists must not be in the way of honest programs."""
+
+    def test_a_shell_with_pipes(self):
+        out, errors, end = shell("seq 1000 | sort -rn | head -3 | tr '\\n' ' '; "
+                                 "cd /tmp; touch a b; cp -a a c; mv b d; ln -s a l; ls | wc -l; "
+                                 "find . -name a; du -s . >/dev/null; df . >/dev/null; "
+                                 "tar cf t.tar a c && tar tf t.tar | wc -l; stat -c %s a; "
+                                 "dd if=/dev/zero bs=1k count=1 2>/dev/null | sha256sum | cut -c1-4; "
+                                 "mkfifo p; date +%Z >/dev/null; sed -i s/x/y/ a; rm -r /tmp/c; id -un")
+        self.assertEqual(errors, "")
+        self.assertEqual(end["status"], 0)
+        self.assertEqual(out.split(), ["1000", "999", "998", "4", "./a", "2", "0", "5f70", "caisson"])
+
+    def test_python_with_threads_children_and_asyncio(self):
+        out, errors, end = python(
+            "import asyncio, mmap, os, pwd, subprocess, tempfile, threading, json, sqlite3\n"
+            "import concurrent.futures, multiprocessing, shutil, socket, ssl, time, uuid\n"
+            "with concurrent.futures.ThreadPoolExecutor(8) as p:\n"
+            "    assert sum(p.map(lambda x: x * x, range(100))) == 328350\n"
+            "assert subprocess.run(['sh', '-c', 'exit 3']).returncode == 3\n"
+            "m = mmap.mmap(-1, 1 << 20); m[5] = 1\n"
+            "a, b = socket.socketpair(); a.send(b'x'); assert b.recv(1) == b'x'\n"
+            "async def f():\n"
+            "    p = await asyncio.create_subprocess_exec('echo', 'hi', stdout=-1)\n"
+            "    return (await p.communicate())[0]\n"
+            "assert asyncio.run(f()) == b'hi\\n'\n"
+            "with tempfile.TemporaryDirectory() as d:\n"
+            "    sqlite3.connect(d + '/db').execute('create table t (a)')\n"
+            "    shutil.copy('/usr/bin/env', d)\n"
+            "with multiprocessing.Pool(2) as p: assert p.map(abs, [-1, -2]) == [1, 2]\n"
+            "print(pwd.getpwuid(os.getuid()).pw_name)\n")
+        self.assertEqual((errors, out.strip(), end["status"]), ("", "caisson", 0))
+
+    def test_perl_and_awk(self):
+        out, errors, _ = shell("perl -e 'print 6*7, qq(\\n); system q(echo child)'; "
+                               "awk 'BEGIN { print 1+1 }'")
+        self.assertEqual((errors, out.split()), ("", ["42", "child", "2"]))
+
+
+@unittest.skipUnless(ROOT, "uids can be claimed by root only")
+class Identity(unittest.TestCase):
+    def test_two_chambers_have_two_uids(self):
+        running = [subprocess.Popen([RUN, "--", "sh", "-c", "echo up; read x"],
+                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                    stderr=subprocess.DEVNULL) for _ in range(2)]
+        uids = []
+        for p in running:
+            self.assertEqual(p.stdout.readline(), b"up\n")
+            with open(f"/proc/{p.pid}/task/{p.pid}/children") as f:
+                init, = f.read().split()
+            with open(f"/proc/{init}/status") as f:
+                uids.append(re.search(r"^Uid:\t(\d+)", f.read(), re.M)[1])
+        for p in running:
+            p.communicate(b"\n")
+        self.assertEqual(len({"0", "1000", *uids}), 4)
+
+
+if __name__ == "__main__":
+    unittest.main()
