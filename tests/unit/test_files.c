@@ -1,0 +1,674 @@
+/* The tools of the files provider on real directories: read, stat, list, write. */
+#include "tests/unit/files_fixture.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/sysmacros.h>
+#include <sys/un.h>
+
+#include "worker/files/text.h"
+
+#define HELLO_SHA256 "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
+
+/* ---- what is not touched -------------------------------------------------------------- */
+
+/* One of everything that is neither a file nor a directory, and links to everywhere. */
+static void
+make_traps(void)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX, .sun_path = "socket" };
+	cleanup_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	put("../outside/secret", "secret");
+	put("file", "hello");
+	ck_assert_int_eq(mkdir("dir", 0777), 0);
+	put("dir/inner", "inner");
+	ck_assert_int_eq(symlink("file", "leaf"), 0);
+	ck_assert_int_eq(symlink("dir", "parent"), 0);
+	ck_assert_int_eq(symlink("nothing", "dangling"), 0);
+	ck_assert_int_eq(symlink("/etc/passwd", "absolute"), 0);
+	ck_assert_int_eq(symlink("../outside", "up"), 0);
+	ck_assert_int_eq(symlink("../../etc", "dir/up"), 0);
+	ck_assert_int_eq(symlink("/proc/self/root", "magic"), 0);
+	ck_assert_int_eq(symlink("loop", "loop"), 0);
+	ck_assert_int_eq(mkfifo("fifo", 0666), 0);
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&sun, sizeof(sun)), 0);
+}
+
+static const struct {
+	const char *path;
+	enum files_code read, list, write;
+} traps[] = {
+	{ "leaf", FILES_symlink, FILES_symlink, FILES_symlink },
+	{ "leaf/", FILES_symlink, FILES_symlink, FILES_invalid_tool_arguments },
+	{ "parent", FILES_symlink, FILES_symlink, FILES_symlink },
+	{ "parent/", FILES_symlink, FILES_symlink, FILES_invalid_tool_arguments },
+	{ "parent/inner", FILES_symlink, FILES_symlink, FILES_symlink },
+	{ "parent/new", FILES_symlink, FILES_symlink, FILES_symlink },
+	{ "dangling", FILES_symlink, FILES_symlink, FILES_symlink },
+	{ "dangling/x", FILES_symlink, FILES_symlink, FILES_symlink },
+	{ "absolute", FILES_symlink, FILES_symlink, FILES_symlink },
+	{ "up/secret", FILES_symlink, FILES_symlink, FILES_symlink },
+	{ "up/new", FILES_symlink, FILES_symlink, FILES_symlink },
+	{ "dir/up/passwd", FILES_symlink, FILES_symlink, FILES_symlink },
+	{ "magic/etc/passwd", FILES_symlink, FILES_symlink, FILES_symlink },
+	{ "loop", FILES_symlink, FILES_symlink, FILES_symlink },
+	{ "fifo", FILES_not_regular, FILES_not_directory, FILES_not_regular },
+	{ "socket", FILES_not_regular, FILES_not_directory, FILES_not_regular },
+	{ "dir", FILES_is_directory, FILES_OK, FILES_is_directory },
+	{ "", FILES_is_directory, FILES_OK, FILES_is_directory },
+	{ ".", FILES_is_directory, FILES_OK, FILES_is_directory },
+	{ "file", FILES_OK, FILES_not_directory, FILES_OK },
+	{ "file/", FILES_not_directory, FILES_not_directory, FILES_invalid_tool_arguments },
+	{ "file/x", FILES_not_directory, FILES_not_directory, FILES_not_directory },
+	{ "missing", FILES_not_found, FILES_not_found, FILES_OK },
+	{ "missing/x", FILES_not_found, FILES_not_found, FILES_not_found },
+	{ "dir/../file", FILES_invalid_tool_arguments, FILES_invalid_tool_arguments,
+	    FILES_invalid_tool_arguments },
+	{ "dir/../../outside/secret", FILES_invalid_tool_arguments, FILES_invalid_tool_arguments,
+	    FILES_invalid_tool_arguments },
+	{ "/etc/passwd", FILES_invalid_tool_arguments, FILES_invalid_tool_arguments,
+	    FILES_invalid_tool_arguments },
+	{ "file\\u0000x", FILES_invalid_tool_arguments, FILES_invalid_tool_arguments,
+	    FILES_invalid_tool_arguments },
+	{ "..", FILES_invalid_tool_arguments, FILES_invalid_tool_arguments,
+	    FILES_invalid_tool_arguments },
+	{ ".caisson-0123456789abcdef.tmp", FILES_invalid_tool_arguments,
+	    FILES_invalid_tool_arguments, FILES_invalid_tool_arguments },
+};
+
+START_TEST(nothing_but_files_and_directories_is_touched)
+{
+	enum files_code code;
+
+	make_traps();
+	code = serve("files.read", "{'path':'%s'}", traps[_i].path);
+	ck_assert_code(code, traps[_i].read);
+	code = serve("files.list", "{'path':'%s'}", traps[_i].path);
+	ck_assert_code(code, traps[_i].list);
+	code = serve("files.search", "{'path':'%s','name':'*'}", traps[_i].path);
+	ck_assert_code(code, traps[_i].list);
+	code = serve("files.stat", "{'path':'%s'}", traps[_i].path);
+	ck_assert_code(code, traps[_i].read == FILES_is_directory ? FILES_OK : traps[_i].read);
+	code = serve("files.write", "{'path':'%s','text':'overwritten'}", traps[_i].path);
+	ck_assert_code(code, traps[_i].write);
+
+	ck_assert(holds("../outside/secret", "secret"));
+	ck_assert_uint_eq(count_names("../outside"), 1);
+	ck_assert(holds("file", traps[_i].write == FILES_OK && strcmp(traps[_i].path, "file") == 0 ?
+	    "overwritten" : "hello"));
+	ck_assert(holds("dir/inner", "inner"));
+	ck_assert_uint_eq(count_names("dir"), 2);
+}
+END_TEST
+
+START_TEST(a_device_is_refused)
+{
+	if (mknod("device", S_IFCHR | 0666, makedev(1, 5)) < 0)
+		return; /* only root can make one */
+	ck_assert_code(serve("files.read", "{'path':'device'}"), FILES_not_regular);
+	ck_assert_code(serve("files.write", "{'path':'device','text':''}"), FILES_not_regular);
+	ck_assert_code(serve("files.stat", "{'path':'device'}"), FILES_not_regular);
+}
+END_TEST
+
+/* Even an operator's root of / gives nothing of the kernel's. */
+START_TEST(file_systems_of_the_kernel_are_refused_beneath_a_root)
+{
+	files_root_close(&root);
+	ck_assert_int_eq(files_root_open("/", &root), 0);
+	ck_assert_code(serve("files.read", "{'path':'proc/1/status'}"), FILES_permission);
+	ck_assert_code(serve("files.list", "{'path':'proc'}"), FILES_permission);
+	ck_assert_code(serve("files.read", "{'path':'proc/self/status'}"), FILES_symlink);
+	ck_assert_code(serve("files.write", "{'path':'proc/1/comm','text':''}"), FILES_permission);
+	ck_assert_code(serve("files.read", "{'path':'sys/kernel/notes'}"), FILES_permission);
+	ck_assert_code(serve("files.read", "{'path':'dev/null'}"), FILES_not_regular);
+	ck_assert_code(serve("files.read", "{'path':'etc/hostname'}"), FILES_OK);
+}
+END_TEST
+
+/* The resource that was decided, and no other. */
+START_TEST(an_argument_that_names_another_path_is_refused)
+{
+	static const struct {
+		const char *decided, *argument;
+	} rows[] = { { "a", "b" }, { "", "a" }, { "a", "" }, { "a/b", "a" }, { "a", "a/b" },
+		{ "a", "a//" }, { "a", "A" }, { "a", "./a" }, { "..", ".." } };
+	json_t *j;
+	size_t i;
+
+	put("a", "a");
+	put("b", "b");
+	for (i = 0; i < countof(rows); i++) {
+		j = json_pack("{s:s}", "path", rows[i].argument);
+		ck_assert_code(serve_on(rows[i].decided, "files.read", j),
+		    FILES_invalid_tool_arguments);
+		ck_assert_str_eq(result.field, "path");
+		json_decref(j);
+	}
+	j = json_object();
+	ck_assert_code(serve_on("a", "files.list", j), FILES_invalid_tool_arguments);
+	json_object_set_new(j, "path", json_string("a"));
+	ck_assert_code(serve_on("a", "files.read", j), FILES_OK);
+	json_decref(j);
+}
+END_TEST
+
+START_TEST(a_name_of_255_bytes_works_and_of_256_does_not)
+{
+	char name[257];
+
+	memset(name, 'n', 256);
+	name[256] = '\0';
+	ck_assert_code(serve("files.write", "{'path':'%s','text':'x'}", name),
+	    FILES_invalid_tool_arguments);
+	name[255] = '\0';
+	ck_assert_served("files.write", "{'path':'%s','text':'x'}", name);
+	ck_assert_served("files.read", "{'path':'%s'}", name);
+	ck_assert(text_is("text", "x"));
+	ck_assert_served("files.write", "{'path':'%s','text':'y'}", name);
+}
+END_TEST
+
+START_TEST(a_path_longer_than_the_kernels_is_walked_in_parts)
+{
+	char path[64 * 121] = "", name[120];
+	int i, fd = open(".", O_RDONLY | O_DIRECTORY), next;
+
+	memset(name, 'd', sizeof(name));
+	name[119] = '\0';
+	for (i = 0; i < 60; i++, fd = next) {
+		ck_assert_int_eq(mkdirat(fd, name, 0777), 0);
+		next = openat(fd, name, O_RDONLY | O_DIRECTORY);
+		close(fd);
+		strlcat(path, name, sizeof(path));
+		strlcat(path, "/", sizeof(path));
+	}
+	close(fd);
+	ck_assert_uint_gt(strlen(path), 4096);
+	ck_assert_served("files.write", "{'path':'%sf','text':'deep'}", path);
+	ck_assert_served("files.read", "{'path':'%sf'}", path);
+	ck_assert(text_is("text", "deep"));
+	ck_assert_served("files.search", "{'name':'f'}");
+	ck_assert_uint_eq(member("entries").count, 1);
+}
+END_TEST
+
+/* ---- read and stat ---------------------------------------------------------------------- */
+
+START_TEST(a_file_is_read_whole_or_by_slices)
+{
+	put("f", "0123456789");
+	ck_assert_served("files.read", "{'path':'f'}");
+	ck_assert(text_is("text", "0123456789") && is_true("complete"));
+	ck_assert_uint_eq(number("size"), 10);
+	ck_assert_served("files.read", "{'path':'f','offset':2,'length':3}");
+	ck_assert(text_is("text", "234") && !is_true("complete"));
+	ck_assert_uint_eq(number("offset"), 2);
+	ck_assert_uint_eq(number("length"), 3);
+	ck_assert_served("files.read", "{'path':'f','offset':7,'length':3}");
+	ck_assert(text_is("text", "789") && is_true("complete"));
+	ck_assert_served("files.read", "{'path':'f','offset':9007199254740991}");
+	ck_assert(text_is("text", "") && is_true("complete"));
+	put("empty", "");
+	ck_assert_served("files.read", "{'path':'empty'}");
+	ck_assert(text_is("text", "") && is_true("complete"));
+}
+END_TEST
+
+START_TEST(a_character_that_a_slice_cuts_is_left_to_the_next)
+{
+	put("f", "a\xe6\xbc\xa2z");
+	ck_assert_served("files.read", "{'path':'f','length':3}");
+	ck_assert(text_is("text", "a") && !is_true("complete"));
+	ck_assert_uint_eq(number("length"), 1);
+	ck_assert_served("files.read", "{'path':'f','offset':1,'length':3}");
+	ck_assert(text_is("text", "\xe6\xbc\xa2"));
+	/* Where there is nothing else in the slice, its bytes come as they are. */
+	ck_assert_served("files.read", "{'path':'f','offset':1,'length':2}");
+	ck_assert(text_is("base64", "5rw=") && !has_member("text"));
+	put("cut", "a\xe6\xbc");
+	ck_assert_served("files.read", "{'path':'cut'}");
+	ck_assert(text_is("base64", "Yea8") && is_true("complete"));
+}
+END_TEST
+
+START_TEST(the_largest_read_fits_a_reply)
+{
+	cleanup_fd int fd = open("f", O_WRONLY | O_CREAT, 0666);
+	char block[4096];
+	int i;
+
+	memset(block, 0xff, sizeof(block));
+	for (i = 0; i < 160; i++)
+		ck_assert_int_eq(write(fd, block, sizeof(block)), sizeof(block));
+	ck_assert_served("files.read", "{'path':'f'}");
+	ck_assert_uint_eq(number("length"), FILES_READ_MAX);
+	ck_assert_uint_eq(member("base64").bytes.n, text_base64_size(FILES_READ_MAX));
+	ck_assert(!is_true("complete"));
+}
+END_TEST
+
+/* Peak memory of this process, in KiB.  Check runs each test in a process of its own. */
+static long
+peak_kib(void)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	return u.ru_maxrss;
+}
+
+/* What a sanitizer keeps of freed memory would count too. */
+static void
+assert_flat(long before_kib, long allowed_kib)
+{
+#ifndef CAISSON_ASAN
+	ck_assert_int_le(peak_kib() - before_kib, allowed_kib);
+#endif
+	(void)before_kib;
+	(void)allowed_kib;
+}
+
+START_TEST(three_gibibytes_are_read_anywhere_in_flat_memory)
+{
+	const uint64_t size = 3ull << 30;
+	cleanup_fd int fd = open("f", O_WRONLY | O_CREAT, 0666);
+	long before = peak_kib();
+	uint64_t at;
+
+	ck_assert_int_eq(ftruncate(fd, (off_t)size), 0);
+	ck_assert_int_eq(pwrite(fd, "end", 3, (off_t)size - 3), 3);
+	for (at = 0; at < size; at += 256ull << 20)
+		ck_assert_served("files.read", "{'path':'f','offset':%llu}", (unsigned long long)at);
+	ck_assert_served("files.read", "{'path':'f','offset':%llu}", (unsigned long long)size - 3);
+	ck_assert(text_is("text", "end") && is_true("complete"));
+	ck_assert_uint_eq(number("size"), size);
+	assert_flat(before, 8 << 10);
+}
+END_TEST
+
+START_TEST(stat_tells_type_size_mode_time_and_links)
+{
+	static const struct timespec times[2] = { { 0, UTIME_OMIT }, { 1234567890, 123456789 } };
+
+	put("f", "hello");
+	ck_assert_int_eq(chmod("f", 0640), 0);
+	ck_assert_int_eq(link("f", "g"), 0);
+	ck_assert_int_eq(utimensat(AT_FDCWD, "f", times, 0), 0);
+	ck_assert_served("files.stat", "{'path':'f'}");
+	ck_assert(text_is("type", "file") && is_true("complete"));
+	ck_assert_uint_eq(number("size"), 5);
+	ck_assert_uint_eq(number("mode"), 0640);
+	ck_assert_uint_eq(number("modified"), 1234567890123);
+	ck_assert_uint_eq(number("links"), 2);
+	ck_assert_served("files.stat", "{'path':''}");
+	ck_assert(text_is("type", "directory"));
+}
+END_TEST
+
+/* ---- list --------------------------------------------------------------------------------- */
+
+START_TEST(a_listing_is_in_the_order_of_bytes_with_type_and_size)
+{
+	char out[512] = "";
+
+	make_traps();
+	put("B", "xyz");
+	put("\xc3\xa9", "");
+	ck_assert_served("files.list", "{}");
+	entries("name", out, sizeof(out));
+	ck_assert_str_eq(out, "B absolute dangling dir fifo file leaf loop magic parent socket up "
+	    "\xc3\xa9 ");
+	out[0] = '\0';
+	entries("type", out, sizeof(out));
+	ck_assert_str_eq(out, "file symlink symlink directory other file symlink symlink symlink "
+	    "symlink other symlink file ");
+	ck_assert(is_true("complete"));
+	ck_assert_uint_eq(number("unlisted"), 0);
+}
+END_TEST
+
+START_TEST(names_that_no_path_can_hold_are_counted_and_leftovers_are_not)
+{
+	char out[64] = "";
+
+	put("good", "");
+	put("line\nbreak", "");
+	put("\xff", "");
+	put(" edge", "");
+	put(".caisson-0123456789abcdef.tmp", "");
+	ck_assert_served("files.list", "{}");
+	ck_assert_uint_eq(entries("name", out, sizeof(out)), 1);
+	ck_assert_uint_eq(number("unlisted"), 3);
+	ck_assert_served("files.search", "{'name':'*'}");
+	ck_assert_uint_eq(member("entries").count, 1);
+	ck_assert_uint_eq(number("unlisted"), 3);
+}
+END_TEST
+
+START_TEST(pages_join_to_the_whole_whatever_comes_and_goes_between)
+{
+	char name[16], out[512] = "", *cursor = strdup("");
+	int i, pages = 0;
+
+	for (i = 10; i < 30; i++) {
+		snprintf(name, sizeof(name), "%d", i);
+		put(name, "");
+	}
+	do {
+		ck_assert_served("files.list", "{'limit':3%s}", cursor);
+		entries("name", out, sizeof(out));
+		free(cursor);
+		cursor = next_cursor();
+		if (pages++ == 1) { /* 15 was the last: it goes, one before and one after come */
+			ck_assert_int_eq(unlink("15"), 0);
+			put("0", "");
+			put("155", "");
+		}
+	} while (*cursor != '\0');
+	free(cursor);
+	ck_assert_str_eq(out, "10 11 12 13 14 15 155 16 17 18 19 20 21 22 23 24 25 26 27 28 29 ");
+}
+END_TEST
+
+START_TEST(a_cursor_that_is_none_is_refused)
+{
+	/* "A===", no base64; "x", no letter; "l", no name; "la/b"; "l.."; "s" for the other. */
+	static const char *const list[] = { "A===", "eA==", "bA==", "bGEvYg==", "bC4u", "c2E=" };
+	static const char *const search[] = { "A===", "cw==", "cy4u", "c2Ev", "c2EvLi4=", "bGE=" };
+
+	ck_assert_code(serve("files.list", "{'cursor':'%s'}", list[_i]), FILES_invalid_cursor);
+	ck_assert_code(
+	    serve("files.search", "{'name':'*','cursor':'%s'}", search[_i]), FILES_invalid_cursor);
+	ck_assert_str_eq(result.field, "cursor");
+}
+END_TEST
+
+START_TEST(a_large_directory_is_listed_and_searched_in_flat_memory)
+{
+	enum { NAMES = 20000 };
+	char name[16], *cursor = strdup("");
+	size_t listed = 0, found = 0;
+	long before;
+	int i;
+
+	ck_assert_int_eq(mkdir("d", 0777), 0);
+	for (i = 0; i < NAMES; i++) {
+		snprintf(name, sizeof(name), "d/%d", i);
+		ck_assert_int_eq(mknod(name, S_IFREG | 0644, 0), 0);
+	}
+	before = peak_kib();
+	do {
+		ck_assert_served("files.list", "{'path':'d'%s}", cursor);
+		listed += member("entries").count;
+		free(cursor);
+		cursor = next_cursor();
+	} while (*cursor != '\0');
+	ck_assert_uint_eq(listed, NAMES);
+	do {
+		ck_assert_served("files.search", "{'path':'','name':'*7'%s}", cursor);
+		found += member("entries").count;
+		free(cursor);
+		cursor = next_cursor();
+	} while (*cursor != '\0');
+	free(cursor);
+	ck_assert_uint_eq(found, NAMES / 10);
+	assert_flat(before, 8 << 10);
+}
+END_TEST
+
+/* ---- write: each once with unnamed and once with named files (_i) ------------------------ */
+
+START_TEST(a_write_makes_and_replaces_a_whole_file)
+{
+	struct stat st;
+
+	root.named_temps = _i;
+	umask(0);
+	ck_assert_served("files.write", "{'path':'f','text':'hello'}");
+	ck_assert(is_true("created") && is_true("complete"));
+	ck_assert_uint_eq(number("size"), 5);
+	ck_assert(text_is("sha256", HELLO_SHA256));
+	ck_assert(holds("f", "hello"));
+	ck_assert_int_eq(stat("f", &st), 0);
+	ck_assert_uint_eq(st.st_mode & 07777, 0644);
+	ck_assert_served("files.write", "{'path':'f','base64':'aGk='}");
+	ck_assert(!is_true("created"));
+	ck_assert(holds("f", "hi"));
+	ck_assert_served("files.write", "{'path':'f','text':''}");
+	ck_assert(holds("f", ""));
+	ck_assert_uint_eq(count_names("."), 1);
+}
+END_TEST
+
+START_TEST(a_write_keeps_the_mode_but_no_special_bits)
+{
+	struct stat st;
+
+	root.named_temps = _i;
+	put("f", "old");
+	ck_assert_int_eq(chmod("f", 06751), 0);
+	ck_assert_served("files.write", "{'path':'f','text':'new'}");
+	ck_assert_int_eq(stat("f", &st), 0);
+	ck_assert_uint_eq(st.st_mode & 07777, 0751);
+}
+END_TEST
+
+START_TEST(create_only_refuses_what_exists)
+{
+	root.named_temps = _i;
+	ck_assert_served("files.write", "{'path':'f','text':'1','createOnly':true}");
+	ck_assert(is_true("created"));
+	ck_assert_code(
+	    serve("files.write", "{'path':'f','text':'2','createOnly':true}"), FILES_exists);
+	ck_assert(holds("f", "1"));
+	ck_assert_served("files.write", "{'path':'f','text':'3','createOnly':false}");
+	ck_assert(holds("f", "3"));
+	ck_assert_uint_eq(count_names("."), 1);
+}
+END_TEST
+
+START_TEST(an_expected_digest_must_be_that_of_the_old_content)
+{
+	root.named_temps = _i;
+	ck_assert_code(serve("files.write", "{'path':'f','text':'x','expect':'" HELLO_SHA256 "'}"),
+	    FILES_not_found);
+	put("f", "other");
+	ck_assert_code(serve("files.write", "{'path':'f','text':'x','expect':'" HELLO_SHA256 "'}"),
+	    FILES_changed);
+	ck_assert_str_eq(result.field, "expect");
+	ck_assert(holds("f", "other"));
+	put("f", "hello");
+	ck_assert_served("files.write", "{'path':'f','text':'x','expect':'" HELLO_SHA256 "'}");
+	ck_assert(holds("f", "x"));
+	ck_assert_uint_eq(count_names("."), 1);
+}
+END_TEST
+
+/* A lock that somebody holds is a refusal, never a wait. */
+START_TEST(a_conditional_write_never_waits_for_another)
+{
+	cleanup_fd int fd = open(".", O_RDONLY | O_DIRECTORY);
+
+	root.named_temps = _i;
+	put("f", "hello");
+	ck_assert_int_eq(flock(fd, LOCK_EX), 0);
+	ck_assert_code(serve("files.write", "{'path':'f','text':'x','expect':'" HELLO_SHA256 "'}"),
+	    FILES_busy);
+	ck_assert_served("files.write", "{'path':'g','text':'x'}");
+	ck_assert_int_eq(flock(fd, LOCK_UN), 0);
+	ck_assert_served("files.write", "{'path':'f','text':'x','expect':'" HELLO_SHA256 "'}");
+	ck_assert_int_eq(flock(fd, LOCK_EX | LOCK_NB), 0);
+}
+END_TEST
+
+START_TEST(a_hard_link_is_read_and_its_other_name_never_written)
+{
+	root.named_temps = _i;
+	put("../outside/other", "hello");
+	ck_assert_int_eq(link("../outside/other", "f"), 0);
+	ck_assert_served("files.read", "{'path':'f'}");
+	ck_assert(text_is("text", "hello"));
+	ck_assert_served("files.write", "{'path':'f','text':'new'}");
+	ck_assert(holds("f", "new"));
+	ck_assert(holds("../outside/other", "hello"));
+	ck_assert_int_eq(unlink("f"), 0);
+	ck_assert_int_eq(link("../outside/other", "f"), 0);
+	ck_assert_served("files.write", "{'path':'f','text':'new','expect':'" HELLO_SHA256 "'}");
+	ck_assert(holds("../outside/other", "hello"));
+}
+END_TEST
+
+START_TEST(a_file_belongs_to_the_owner_of_the_root)
+{
+	struct stat st;
+
+	if (geteuid() != 0)
+		return; /* whoever writes is the owner */
+	ck_assert_int_eq(chown(".", 65534, 65533), 0);
+	files_root_close(&root);
+	ck_assert_int_eq(files_root_open(".", &root), 0);
+	root.named_temps = _i;
+	ck_assert_served("files.write", "{'path':'f','text':'x'}");
+	ck_assert_int_eq(stat("f", &st), 0);
+	ck_assert_uint_eq(st.st_uid, 65534);
+	ck_assert_uint_eq(st.st_gid, 65533);
+}
+END_TEST
+
+START_TEST(a_file_over_the_size_limit_is_no_space_and_leaves_the_old)
+{
+	struct rlimit limit = { 1000, 1000 };
+	char text[2001];
+
+	root.named_temps = _i;
+	memset(text, 'x', sizeof(text) - 1);
+	text[2000] = '\0';
+	put("f", "old");
+	signal(SIGXFSZ, SIG_IGN);
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	ck_assert_code(serve("files.write", "{'path':'f','text':'%s'}", text), FILES_no_space);
+	ck_assert_code(serve("files.write", "{'path':'g','text':'%s'}", text), FILES_no_space);
+	ck_assert(holds("f", "old"));
+	ck_assert_uint_eq(count_names("."), 1);
+}
+END_TEST
+
+static bool
+tell(const char *path, const char *text)
+{
+	cleanup_fd int fd = open(path, O_WRONLY);
+
+	return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+}
+
+/* A small file system of our own over the root; false where there is none for us. */
+static bool
+mount_small(void)
+{
+	char uids[32], gids[32];
+
+	snprintf(uids, sizeof(uids), "0 %u 1", geteuid());
+	snprintf(gids, sizeof(gids), "0 %u 1", getegid());
+	return unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 &&
+	    tell("/proc/self/uid_map", uids) && tell("/proc/self/setgroups", "deny") &&
+	    tell("/proc/self/gid_map", gids) &&
+	    mount("tmpfs", ".", "tmpfs", 0, "size=64k,mode=777") == 0;
+}
+
+START_TEST(a_full_disk_is_no_space_and_leaves_the_old)
+{
+	char *text;
+
+	if (!mount_small())
+		return;
+	ck_assert_int_eq(chdir("../root"), 0);
+	files_root_close(&root);
+	ck_assert_int_eq(files_root_open(".", &root), 0);
+	root.named_temps = _i;
+	text = calloc(1, 100001);
+	memset(text, 'x', 100000);
+	put("f", "old");
+	ck_assert_code(serve("files.write", "{'path':'f','text':'%s'}", text), FILES_no_space);
+	ck_assert(files_code_retryable(FILES_no_space));
+	ck_assert(holds("f", "old"));
+	ck_assert_uint_eq(count_names("."), 1);
+	ck_assert_served("files.write", "{'path':'f','text':'small'}");
+	free(text);
+	files_root_close(&root);
+	ck_assert_int_eq(chdir(".."), 0);
+	ck_assert_int_eq(umount2("root", MNT_DETACH), 0);
+}
+END_TEST
+
+START_TEST(what_the_file_system_forbids_is_permission)
+{
+	if (geteuid() == 0)
+		return; /* to whom nothing is forbidden */
+	root.named_temps = _i;
+	put("f", "x");
+	ck_assert_int_eq(chmod("f", 0), 0);
+	ck_assert_code(serve("files.read", "{'path':'f'}"), FILES_permission);
+	ck_assert_int_eq(mkdir("d", 0777), 0);
+	ck_assert_int_eq(chmod("d", 0555), 0);
+	ck_assert_code(serve("files.write", "{'path':'d/f','text':''}"), FILES_permission);
+	ck_assert_int_eq(chmod("d", 0), 0);
+	ck_assert_code(serve("files.list", "{'path':'d'}"), FILES_permission);
+	ck_assert_served("files.search", "{'name':'*'}");
+	ck_assert_uint_eq(number("unsearched"), 1);
+	ck_assert_int_eq(chmod("d", 0777), 0);
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *s = suite_create("files");
+	TCase *traps_case = tcase_create("traps"), *read_case = tcase_create("read");
+	TCase *list_case = tcase_create("list"), *write_case = tcase_create("write");
+
+	tcase_add_checked_fixture(traps_case, fixture_setup, fixture_teardown);
+	tcase_add_loop_test(
+	    traps_case, nothing_but_files_and_directories_is_touched, 0, countof(traps));
+	tcase_add_test(traps_case, a_device_is_refused);
+	tcase_add_test(traps_case, file_systems_of_the_kernel_are_refused_beneath_a_root);
+	tcase_add_test(traps_case, an_argument_that_names_another_path_is_refused);
+	tcase_add_test(traps_case, a_name_of_255_bytes_works_and_of_256_does_not);
+	tcase_add_test(traps_case, a_path_longer_than_the_kernels_is_walked_in_parts);
+	suite_add_tcase(s, traps_case);
+	tcase_add_checked_fixture(read_case, fixture_setup, fixture_teardown);
+	tcase_add_test(read_case, a_file_is_read_whole_or_by_slices);
+	tcase_add_test(read_case, a_character_that_a_slice_cuts_is_left_to_the_next);
+	tcase_add_test(read_case, the_largest_read_fits_a_reply);
+	tcase_add_test(read_case, three_gibibytes_are_read_anywhere_in_flat_memory);
+	tcase_add_test(read_case, stat_tells_type_size_mode_time_and_links);
+	suite_add_tcase(s, read_case);
+	tcase_add_checked_fixture(list_case, fixture_setup, fixture_teardown);
+	tcase_set_timeout(list_case, 60);
+	tcase_add_test(list_case, a_listing_is_in_the_order_of_bytes_with_type_and_size);
+	tcase_add_test(
+	    list_case, names_that_no_path_can_hold_are_counted_and_leftovers_are_not);
+	tcase_add_test(list_case, pages_join_to_the_whole_whatever_comes_and_goes_between);
+	tcase_add_loop_test(list_case, a_cursor_that_is_none_is_refused, 0, 6);
+	tcase_add_test(list_case, a_large_directory_is_listed_and_searched_in_flat_memory);
+	suite_add_tcase(s, list_case);
+	tcase_add_checked_fixture(write_case, fixture_setup, fixture_teardown);
+	tcase_add_loop_test(write_case, a_write_makes_and_replaces_a_whole_file, 0, 2);
+	tcase_add_loop_test(write_case, a_write_keeps_the_mode_but_no_special_bits, 0, 2);
+	tcase_add_loop_test(write_case, create_only_refuses_what_exists, 0, 2);
+	tcase_add_loop_test(write_case, an_expected_digest_must_be_that_of_the_old_content, 0, 2);
+	tcase_add_loop_test(write_case, a_conditional_write_never_waits_for_another, 0, 2);
+	tcase_add_loop_test(
+	    write_case, a_hard_link_is_read_and_its_other_name_never_written, 0, 2);
+	tcase_add_loop_test(write_case, a_file_belongs_to_the_owner_of_the_root, 0, 2);
+	tcase_add_loop_test(
+	    write_case, a_file_over_the_size_limit_is_no_space_and_leaves_the_old, 0, 2);
+	tcase_add_loop_test(write_case, a_full_disk_is_no_space_and_leaves_the_old, 0, 2);
+	tcase_add_loop_test(write_case, what_the_file_system_forbids_is_permission, 0, 2);
+	suite_add_tcase(s, write_case);
+	return run_suite(s);
+}

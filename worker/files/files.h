@@ -1,0 +1,94 @@
+/*
+ * files: one call of the built-in `files` provider, from its arguments to its reply.
+ *
+ * A call acts on the path that was decided and on nothing else: its `path` argument is
+ * only compared with it.  Every handler does bounded work, holds bounded memory and
+ * leaves no descriptor open.  Nothing here knows the link.
+ */
+#ifndef WORKER_FILES_FILES_H
+#define WORKER_FILES_FILES_H
+
+#include "common/protocol.h"
+#include "worker/files/root.h"
+#include "worker/files/segments.h"
+
+#define FILES_READ_MAX	(512u << 10) /* bytes of one read; as base64 it still fits RESULT_MAX */
+#define FILES_LIST_MAX	1000u /* entries of one reply */
+#define FILES_REPLY_MAX (512u << 10) /* bytes of entries in one reply of search */
+#define FILES_DIGEST	32 /* bytes of a SHA-256 */
+
+enum files_code {
+	FILES_OK = 0,
+#define CODE(id, retryable, text) FILES_##id,
+#include "worker/files/codes.def"
+	FILES_CODE_MAX
+};
+
+/* The arguments of every tool; which of them one takes is a table in args.c. */
+struct files_args {
+	bool has_path, has_cursor, has_limit, has_offset, has_length;
+	bool has_name, has_text, has_base64, has_createOnly, has_expect;
+	struct slice path, cursor, name, text, base64, expect;
+	uint64_t limit, offset, length;
+	bool createOnly;
+};
+
+struct files_call {
+	struct files_root *root;
+	struct segments path; /* decided */
+	struct files_args args;
+};
+
+/* What a handler leaves behind.  `out` is void when it failed. */
+struct files_reply {
+	struct buf out; /* a packed map */
+	const char *field; /* the argument that a failure is about; static */
+};
+
+/* One tool: a row of tools.def. */
+struct files_tool {
+	const char *name, *action, *path, *schema, *doc;
+	bool writes, idempotent;
+	enum files_code (*serve)(const struct files_call *call, struct files_reply *reply);
+};
+
+/* Every tool; ends with a NULL name. */
+extern const struct files_tool files_tools[];
+
+/*
+ * Serves one call of `tool` with packed `arguments` on the packed list of names `decided`.
+ * On FILES_OK `reply->out` holds the packed result, which the caller releases with
+ * buf_finish().  `reply` starts as zeroes.
+ */
+enum files_code files_serve(struct files_root *root, struct slice tool,
+    struct slice arguments, struct slice decided, struct files_reply *reply);
+
+/*
+ * Fills the hash functions' tables from the library, which may read its configuration:
+ * before the process confines itself.  Returns 0 or -ENOMEM.
+ */
+int files_init(void);
+
+/* "not_found", its text, and whether trying again may help. */
+const char *files_code_name(enum files_code c);
+const char *files_code_text(enum files_code c);
+bool files_code_retryable(enum files_code c);
+/* The code of a negative errno. */
+enum files_code files_code_of(int error);
+
+/* Handlers, one per row of tools.def. */
+enum files_code files_list(const struct files_call *call, struct files_reply *reply);
+enum files_code files_read(const struct files_call *call, struct files_reply *reply);
+enum files_code files_stat(const struct files_call *call, struct files_reply *reply);
+enum files_code files_search(const struct files_call *call, struct files_reply *reply);
+enum files_code files_write(const struct files_call *call, struct files_reply *reply);
+
+/* Says which argument a failure is about, and returns the code. */
+static inline enum files_code
+files_fail(struct files_reply *reply, const char *field, enum files_code code)
+{
+	reply->field = field;
+	return code;
+}
+
+#endif /* WORKER_FILES_FILES_H */
