@@ -229,7 +229,7 @@ profile_syscall_name(uint32_t arch, uint32_t nr)
 
 	free(name);
 	name = NULL;
-	if (nr <= INT32_MAX)
+	if (arch != SCMP_ARCH_NATIVE && nr <= INT32_MAX)
 		name = seccomp_syscall_resolve_num_arch(
 		    arch == AUDIT_ARCH_X86_64 && nr & X32_BIT ? SCMP_ARCH_X32 : arch, (int)nr);
 	return name != NULL ? name : "?";

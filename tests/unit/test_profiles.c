@@ -1,0 +1,284 @@
+/*
+ * profiles: the exported filters against an oracle of their own.  The BPF is interpreted
+ * here, call by call, and compared with what the rows of profiles.def mean by themselves.
+ */
+#include "supervisor/profiles.h"
+
+#include <asm/prctl.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <termios.h>
+
+#include <check.h>
+#include <seccomp.h>
+
+#include "common/util.h"
+
+/* The kernel's classic BPF, as far as seccomp allows it. */
+static uint32_t
+interpret(const struct sock_filter *f, size_t len, const struct seccomp_data *d)
+{
+	uint32_t a = 0, x = 0, mem[BPF_MEMWORDS] = { 0 };
+
+	for (size_t pc = 0; pc < len; pc++) {
+		const struct sock_filter *i = &f[pc];
+
+		switch (i->code) {
+		case BPF_LD | BPF_W | BPF_ABS:
+			ck_assert_uint_le(i->k + 4, sizeof(*d));
+			memcpy(&a, (const char *)d + i->k, 4);
+			break;
+		case BPF_ALU | BPF_AND | BPF_K: a &= i->k; break;
+		case BPF_ST: mem[i->k] = a; break;
+		case BPF_LD | BPF_MEM: a = mem[i->k]; break;
+		case BPF_MISC | BPF_TAX: x = a; break;
+		case BPF_MISC | BPF_TXA: a = x; break;
+		case BPF_JMP | BPF_JA: pc += i->k; break;
+		case BPF_JMP | BPF_JEQ | BPF_K: pc += a == i->k ? i->jt : i->jf; break;
+		case BPF_JMP | BPF_JGT | BPF_K: pc += a > i->k ? i->jt : i->jf; break;
+		case BPF_JMP | BPF_JGE | BPF_K: pc += a >= i->k ? i->jt : i->jf; break;
+		case BPF_JMP | BPF_JSET | BPF_K: pc += a & i->k ? i->jt : i->jf; break;
+		case BPF_RET | BPF_K: return i->k;
+		default: ck_abort_msg("instruction %#x at %zu", i->code, pc);
+		}
+	}
+	ck_abort_msg("fell off the end");
+	return 0;
+}
+
+/* The rows once more, as meanings; the oracle is the loop in expect(). */
+enum { N = 1, I = 2, P = 4, W = 8 };
+#define CLONE_FORBIDDEN \
+	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | \
+	    CLONE_NEWPID | CLONE_NEWNET | CLONE_PARENT | CLONE_PTRACE)
+#define INT 0xffffffffULL
+#ifndef ARCH_CET_STATUS
+#define ARCH_CET_STATUS 0x3001
+#endif
+#ifndef PR_SET_VMA
+#define PR_SET_VMA 0x53564d41
+#endif
+
+static const struct row {
+	const char *name;
+	unsigned lists;
+	int nr;
+	uint32_t action;
+	int argument; /* -1: none */
+	uint64_t mask, value;
+} rows[] = {
+#define GROUP(l, reason) { .name = NULL, .lists = (l) },
+#define ALLOW(c)	 { #c, 0, SYS_##c, SECCOMP_RET_ALLOW, -1, 0, 0 },
+#define ALLOW_IF(c, a, m, v) { #c, 0, SYS_##c, SECCOMP_RET_ALLOW, a, m, v },
+#define FAIL(c, e)	 { #c, 0, SYS_##c, SECCOMP_RET_ERRNO | (e), -1, 0, 0 },
+#define FAIL_IF(c, a, m, v, e) { #c, 0, SYS_##c, SECCOMP_RET_ERRNO | (e), a, m, v },
+#include "supervisor/profiles.def"
+};
+
+static const struct {
+	const char *name;
+	bool network;
+	unsigned list;
+} filters[] = {
+	{ "native", false, N },
+	{ "interpreter", false, I },
+	{ "provider", false, P },
+	{ "provider", true, W },
+};
+
+static uint32_t
+expect(unsigned list, const struct seccomp_data *d)
+{
+	unsigned lists = 0;
+
+	if (d->arch != AUDIT_ARCH_X86_64)
+		return SECCOMP_RET_USER_NOTIF;
+	for (size_t i = 0; i < countof(rows); i++) {
+		const struct row *r = &rows[i];
+
+		if (r->name == NULL)
+			lists = r->lists;
+		else if (lists & list && r->nr == d->nr &&
+		    (r->argument < 0 ||
+			(d->args[r->argument] & r->mask) == (r->value & r->mask)))
+			return r->action;
+	}
+	return SECCOMP_RET_USER_NOTIF;
+}
+
+static const struct sock_filter *bpf;
+static size_t bpf_len;
+
+static void
+compare(int i, const struct seccomp_data *d)
+{
+	uint32_t got = interpret(bpf, bpf_len, d), want = expect(filters[i].list, d);
+
+	ck_assert_msg(got == want, "%s: call %d (%#llx, %#llx) of %#x: %#x instead of %#x",
+	    filters[i].name, d->nr, (unsigned long long)d->args[0],
+	    (unsigned long long)d->args[1], d->arch, got, want);
+}
+
+static void
+load(int i)
+{
+	ck_assert_int_eq(profile_filter(profile_named(filters[i].name), filters[i].network, &bpf,
+			     &bpf_len), 0);
+	ck_assert_uint_gt(bpf_len, 0);
+	ck_assert_uint_lt(bpf_len, 1024);
+}
+
+/* Pitfall: a list that misses new calls, or the same numbers by another door. */
+START_TEST(every_number_has_the_meaning_of_its_row)
+{
+	static const uint32_t arches[] = { AUDIT_ARCH_X86_64, AUDIT_ARCH_I386, AUDIT_ARCH_AARCH64, 0 };
+	struct seccomp_data d = { 0 };
+
+	load(_i);
+	for (size_t a = 0; a < countof(arches); a++)
+		for (int nr = 0; nr < 1024; nr++) {
+			d.arch = arches[a];
+			d.nr = nr;
+			compare(_i, &d);
+			d.nr = nr | 0x40000000;
+			ck_assert_uint_eq(interpret(bpf, bpf_len, &d), SECCOMP_RET_USER_NOTIF);
+		}
+}
+END_TEST
+
+/* Pitfall: conditions on half of an argument, or on more of it than the kernel reads. */
+START_TEST(every_condition_holds_at_its_edges)
+{
+	struct seccomp_data d;
+
+	load(_i);
+	for (size_t r = 0; r < countof(rows); r++) {
+		uint64_t near[64];
+		size_t n = 0;
+
+		if (rows[r].name == NULL || rows[r].argument < 0)
+			continue;
+		for (int bit = 0; bit < 32; bit++)
+			near[n++] = rows[r].value ^ 1ULL << bit;
+		near[n++] = rows[r].value;
+		near[n++] = rows[r].value + 1;
+		near[n++] = rows[r].value - 1;
+		near[n++] = rows[r].value | 1ULL << 32;
+		near[n++] = rows[r].value | 0xffffffff00000000ULL;
+		near[n++] = 0;
+		near[n++] = UINT64_MAX;
+		for (size_t v = 0; v < n; v++) {
+			memset(&d, 0, sizeof(d));
+			d.arch = AUDIT_ARCH_X86_64;
+			d.nr = rows[r].nr;
+			d.args[rows[r].argument] = near[v];
+			compare(_i, &d);
+		}
+	}
+}
+END_TEST
+
+static const char *const never[] = { "ptrace", "mount", "umount2", "unshare", "setns", "bpf",
+	"keyctl", "add_key", "perf_event_open", "process_vm_readv", "process_vm_writev",
+	"pidfd_getfd", "kexec_load", "init_module", "userfaultfd", "open_by_handle_at",
+	"pivot_root", "chroot", "seccomp", "iopl", "quotactl", "acct", "swapon", "fsopen",
+	"move_mount", "open_tree", "mount_setattr", "kcmp", "move_pages" };
+
+START_TEST(what_no_program_needs_is_on_no_list)
+{
+	struct seccomp_data d = { .arch = AUDIT_ARCH_X86_64 };
+
+#ifdef CAISSON_ASAN
+	if (_i == 0)
+		return; /* LeakSanitizer needs ptrace */
+#endif
+	d.nr = seccomp_syscall_resolve_name(never[_i]);
+	ck_assert_int_ge(d.nr, 0);
+	for (size_t i = 0; i < countof(filters); i++) {
+		load((int)i);
+		ck_assert_uint_eq(interpret(bpf, bpf_len, &d), SECCOMP_RET_USER_NOTIF);
+	}
+}
+END_TEST
+
+START_TEST(the_hand_shake_can_be_finished_under_every_list)
+{
+	static const int needed[] = { SYS_read, SYS_write, SYS_execve, SYS_exit_group };
+	struct seccomp_data d = { .arch = AUDIT_ARCH_X86_64 };
+
+	load(_i);
+	for (size_t i = 0; i < countof(needed); i++) {
+		d.nr = needed[i];
+		ck_assert_uint_eq(interpret(bpf, bpf_len, &d), SECCOMP_RET_ALLOW);
+	}
+}
+END_TEST
+
+START_TEST(a_filter_is_built_once)
+{
+	const struct sock_filter *again;
+	size_t n;
+
+	load(_i);
+	ck_assert_int_eq(profile_filter(profile_named(filters[_i].name), filters[_i].network,
+			     &again, &n), 0);
+	ck_assert_ptr_eq(again, bpf);
+}
+END_TEST
+
+START_TEST(a_profile_that_does_not_exist_has_no_filter)
+{
+	size_t n = 1;
+
+	ck_assert_ptr_null(profile_named("none"));
+	ck_assert_int_eq(profile_filter(profile_named("broker"), false, &bpf, &n), 0);
+	ck_assert_uint_eq(n, 0);
+}
+END_TEST
+
+START_TEST(a_call_is_named_in_its_own_architecture)
+{
+	ck_assert_str_eq(profile_syscall_name(AUDIT_ARCH_X86_64, SYS_ptrace), "ptrace");
+	ck_assert_str_eq(profile_syscall_name(AUDIT_ARCH_I386, 26), "ptrace");
+	ck_assert_str_eq(profile_syscall_name(AUDIT_ARCH_X86_64, 99999), "?");
+	ck_assert_str_eq(profile_syscall_name(AUDIT_ARCH_X86_64, UINT32_MAX), "?");
+	ck_assert_str_eq(profile_syscall_name(0, 0), "?");
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *s = suite_create("profiles");
+	TCase *t = tcase_create("filters");
+	SRunner *r;
+	int failed;
+
+	tcase_add_loop_test(t, every_number_has_the_meaning_of_its_row, 0, countof(filters));
+	tcase_add_loop_test(t, every_condition_holds_at_its_edges, 0, countof(filters));
+	tcase_add_loop_test(t, what_no_program_needs_is_on_no_list, 0, countof(never));
+	tcase_add_loop_test(t, the_hand_shake_can_be_finished_under_every_list, 0,
+	    countof(filters));
+	tcase_add_loop_test(t, a_filter_is_built_once, 0, countof(filters));
+	tcase_add_test(t, a_profile_that_does_not_exist_has_no_filter);
+	tcase_add_test(t, a_call_is_named_in_its_own_architecture);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_ENV);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed == 0 ? 0 : 1;
+}

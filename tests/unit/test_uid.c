@@ -1,0 +1,126 @@
+/*
+ * uid: claims that hold for the whole machine, and end with their holder.
+ */
+#include "supervisor/uid.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <check.h>
+
+static char dir[] = "/tmp/test_uid.XXXXXX";
+
+static void
+make_dir(void)
+{
+	strcpy(dir + strlen(dir) - 6, "XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+}
+
+static void
+drop_dir(void)
+{
+	char path[64];
+
+	for (unsigned uid = 700; uid < 710; uid++) {
+		snprintf(path, sizeof(path), "%s/%u", dir, uid);
+		unlink(path);
+	}
+	rmdir(dir);
+}
+
+START_TEST(claims_are_distinct_and_come_to_an_end)
+{
+	const struct uid_range range = { 700, 3 };
+	struct uid_claim c[4];
+
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(uid_claim_in(dir, &range, &c[i]), 0);
+		ck_assert_uint_eq(c[i].uid, 700 + (unsigned)i);
+	}
+	ck_assert_int_eq(uid_claim_in(dir, &range, &c[3]), -EAGAIN);
+	uid_release(&c[1]);
+	ck_assert_int_eq(c[1].lock_fd, -1);
+	uid_release(&c[1]); /* twice is once */
+	ck_assert_int_eq(uid_claim_in(dir, &range, &c[3]), 0);
+	ck_assert_uint_eq(c[3].uid, 701);
+	uid_release(&c[0]);
+	uid_release(&c[2]);
+	uid_release(&c[3]);
+}
+END_TEST
+
+START_TEST(a_claim_ends_with_the_process_that_holds_it)
+{
+	const struct uid_range range = { 700, 1 };
+	struct uid_claim c;
+	int up[2];
+	char byte;
+	pid_t pid;
+
+	ck_assert_int_eq(pipe(up), 0);
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		byte = uid_claim_in(dir, &range, &c) == 0 ? 'y' : 'n';
+		_exit(write(up[1], &byte, 1) != 1 || pause());
+	}
+	ck_assert_int_eq(read(up[0], &byte, 1), 1);
+	ck_assert_int_eq(byte, 'y');
+	ck_assert_int_eq(uid_claim_in(dir, &range, &c), -EAGAIN);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	ck_assert_int_eq(uid_claim_in(dir, &range, &c), 0);
+	uid_release(&c);
+}
+END_TEST
+
+START_TEST(a_range_with_root_in_it_is_refused)
+{
+	static const struct uid_range ranges[] = { { 0, 5 }, { 700, 0 }, { UINT32_MAX - 1, 5 },
+		{ UINT32_MAX, 1 } };
+	struct uid_claim c;
+
+	ck_assert_int_eq(uid_claim_in(dir, &ranges[_i], &c), -EINVAL);
+}
+END_TEST
+
+START_TEST(a_link_in_the_place_of_a_lock_is_refused)
+{
+	const struct uid_range range = { 700, 1 };
+	struct uid_claim c;
+	char path[64];
+
+	snprintf(path, sizeof(path), "%s/700", dir);
+	ck_assert_int_eq(symlink("/dev/null", path), 0);
+	ck_assert_int_eq(uid_claim_in(dir, &range, &c), -ELOOP);
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *s = suite_create("uid");
+	TCase *t = tcase_create("claims");
+	SRunner *r;
+	int failed;
+
+	tcase_add_checked_fixture(t, make_dir, drop_dir);
+	tcase_add_test(t, claims_are_distinct_and_come_to_an_end);
+	tcase_add_test(t, a_claim_ends_with_the_process_that_holds_it);
+	tcase_add_loop_test(t, a_range_with_root_in_it_is_refused, 0, 4);
+	tcase_add_test(t, a_link_in_the_place_of_a_lock_is_refused);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_ENV);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed == 0 ? 0 : 1;
+}
