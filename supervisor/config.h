@@ -3,8 +3,8 @@
  *
  * The grammar is config.def; this module owns the structs that it spells out.  Reading is
  * strict: what is not understood, or cannot hold, is an error with its place and key, and
- * what is missing means none.  Paths in a file are relative to the file's directory and
- * absolute afterwards.  No I/O but conf_open() and conf_resolve(); never logs.
+ * what is missing means none.  Paths in a file are relative to the file's directory, and
+ * absolute once they are resolved.  No I/O but conf_open() and conf_resolve(); never logs.
  *
  * Usual order: conf_open() or conf_init() and fields by hand; conf_complete();
  * conf_resolve(); pack.h; conf_finish().

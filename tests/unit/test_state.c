@@ -1,0 +1,330 @@
+/* state: the state directory, its key, runs that share nothing else, and segments (D-16, D-17). */
+#include "supervisor/state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <check.h>
+
+#include "common/util.h"
+
+static char dir[64], err[STATE_ERROR_MAX];
+
+static void
+setup(void)
+{
+	strlcpy(dir, "/tmp/test_state-XXXXXX", sizeof(dir));
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+}
+
+static int
+remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	(void)ftw;
+	return remove(path);
+}
+
+static void
+teardown(void)
+{
+	chmod(dir, 0700);
+	nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static struct rundir
+create(void)
+{
+	struct rundir run;
+
+	ck_assert_msg(rundir_create(dir, &run, err) == 0, "%s", err);
+	return run;
+}
+
+static mode_t
+mode_of(const char *format, ...)
+{
+	char path[512];
+	struct stat st;
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(path, sizeof(path), format, ap);
+	va_end(ap);
+	ck_assert_msg(stat(path, &st) == 0, "%s: %s", path, strerror(errno));
+	return st.st_mode & 07777;
+}
+
+START_TEST(two_runs_share_the_key_and_nothing_else)
+{
+	struct rundir a = create(), b = create();
+
+	ck_assert_str_ne(a.id, b.id);
+	ck_assert_str_ne(a.journal, b.journal);
+	ck_assert_mem_eq(a.key, b.key, STATE_KEY);
+	ck_assert_int_eq(strspn(a.id, "0123456789T"), 15);
+	ck_assert_int_eq(strlen(a.id), 22);
+	rundir_finish(&a);
+	rundir_finish(&b);
+}
+END_TEST
+
+START_TEST(nobody_else_can_look_in)
+{
+	struct rundir run = create();
+
+	ck_assert_uint_eq(mode_of("%s/key", dir), 0600);
+	ck_assert_uint_eq(mode_of("%s/runs", dir), 0700);
+	ck_assert_uint_eq(mode_of("%s/runs/%s", dir, run.id), 0700);
+	ck_assert_uint_eq(mode_of("%s/runs/%s/lock", dir, run.id), 0600);
+	ck_assert_uint_eq(mode_of("%s", run.journal), 0700);
+	ck_assert_uint_eq(mode_of("%s", run.index), 0700);
+	rundir_finish(&run);
+}
+END_TEST
+
+START_TEST(a_run_is_locked_as_long_as_it_lives)
+{
+	struct rundir run = create();
+	char path[256];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/runs/%s/lock", dir, run.id);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_lt(flock(fd, LOCK_EX | LOCK_NB), 0);
+	rundir_finish(&run);
+	ck_assert_int_eq(flock(fd, LOCK_EX | LOCK_NB), 0);
+	close(fd);
+}
+END_TEST
+
+START_TEST(what_is_missing_is_made)
+{
+	char deep[256];
+	struct rundir run;
+
+	snprintf(deep, sizeof(deep), "%s/a/b/c", dir);
+	ck_assert_msg(rundir_create(deep, &run, err) == 0, "%s", err);
+	ck_assert_uint_eq(mode_of("%s", deep), 0700);
+	rundir_finish(&run);
+}
+END_TEST
+
+START_TEST(many_at_once_agree_on_the_key)
+{
+	enum { N = 8 };
+	uint8_t keys[N][STATE_KEY];
+	int pipes[N][2], i;
+
+	for (i = 0; i < N; i++) {
+		ck_assert_int_eq(pipe(pipes[i]), 0);
+		if (fork() == 0) {
+			struct rundir run;
+
+			_exit(rundir_create(dir, &run, err) < 0 ||
+			    write(pipes[i][1], run.key, STATE_KEY) != STATE_KEY);
+		}
+		close(pipes[i][1]);
+	}
+	for (i = 0; i < N; i++) {
+		ck_assert_int_eq(read(pipes[i][0], keys[i], STATE_KEY), STATE_KEY);
+		ck_assert_mem_eq(keys[i], keys[0], STATE_KEY);
+		close(pipes[i][0]);
+	}
+}
+END_TEST
+
+/* Without a usable state directory: 125, naming --state (D-17). */
+START_TEST(what_cannot_be_used_is_named)
+{
+	struct rundir run;
+	char path[256];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/file", dir);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	close(fd);
+	ck_assert_int_lt(rundir_create(path, &run, err), 0);
+	ck_assert_ptr_nonnull(strstr(err, "--state /tmp/test_state-"));
+	rundir_finish(&run);
+	snprintf(path, sizeof(path), "%s/file/below", dir);
+	ck_assert_int_lt(rundir_create(path, &run, err), 0);
+	ck_assert_ptr_nonnull(strstr(err, "cannot create it"));
+	rundir_finish(&run);
+}
+END_TEST
+
+START_TEST(a_directory_that_others_can_write_to_is_refused)
+{
+	struct rundir run;
+
+	chmod(dir, 0777);
+	ck_assert_int_eq(rundir_create(dir, &run, err), -EPERM);
+	ck_assert_ptr_nonnull(strstr(err, "others can write there"));
+	rundir_finish(&run);
+}
+END_TEST
+
+START_TEST(a_key_of_another_size_is_refused)
+{
+	struct rundir run = create();
+	char path[256];
+
+	rundir_finish(&run);
+	snprintf(path, sizeof(path), "%s/key", dir);
+	ck_assert_int_eq(truncate(path, STATE_KEY - 1), 0);
+	ck_assert_int_lt(rundir_create(dir, &run, err), 0);
+	ck_assert_ptr_nonnull(strstr(err, "the file key"));
+	rundir_finish(&run);
+}
+END_TEST
+
+START_TEST(the_environment_says_where_the_state_is)
+{
+	struct rundir run;
+	char path[256];
+
+	if (geteuid() == 0)
+		return; /* root's place is fixed */
+	setenv("XDG_STATE_HOME", dir, 1);
+	ck_assert_msg(rundir_create(NULL, &run, err) == 0, "%s", err);
+	snprintf(path, sizeof(path), "%s/caisson/runs/", dir);
+	ck_assert(!strncmp(run.journal, path, strlen(path)));
+	rundir_finish(&run);
+	setenv("XDG_STATE_HOME", "relative", 1);
+	setenv("HOME", dir, 1);
+	ck_assert_msg(rundir_create(NULL, &run, err) == 0, "%s", err);
+	snprintf(path, sizeof(path), "%s/.local/state/caisson/runs/", dir);
+	ck_assert(!strncmp(run.journal, path, strlen(path)));
+	rundir_finish(&run);
+	unsetenv("XDG_STATE_HOME");
+	unsetenv("HOME");
+	ck_assert_int_lt(rundir_create(NULL, &run, err), 0);
+	ck_assert_ptr_nonnull(strstr(err, "--state DIR: is needed"));
+	rundir_finish(&run);
+}
+END_TEST
+
+START_TEST(segments_are_numbered_reserved_and_locked)
+{
+	struct rundir run = create();
+	uint64_t number, i;
+	char path[256];
+	struct stat st;
+	int fd, other;
+
+	for (i = 1; i <= 3; i++) {
+		ck_assert_int_eq(rundir_segment(&run, 1u << 20, &fd, &number), 0);
+		ck_assert_uint_eq(number, i);
+		snprintf(path, sizeof(path), "%s/journal.%08u", run.journal, (unsigned)i);
+		ck_assert_int_eq(stat(path, &st), 0);
+		ck_assert_int_eq(st.st_size, 0);
+		ck_assert_uint_eq(st.st_mode & 07777, 0400);
+		other = open(path, O_RDONLY | O_CLOEXEC);
+		ck_assert_int_lt(flock(other, LOCK_EX | LOCK_NB), 0);
+		close(fd);
+		ck_assert_int_eq(flock(other, LOCK_EX | LOCK_NB), 0);
+		close(other);
+	}
+	rundir_seal(&run);
+	rundir_finish(&run);
+}
+END_TEST
+
+/* A subverted broker can add to the record but not rewrite it. */
+START_TEST(a_segment_can_only_be_appended_to)
+{
+	struct rundir run = create();
+	uint64_t number;
+	struct stat st;
+	char byte;
+	int fd;
+
+	ck_assert_int_eq(rundir_segment(&run, 1u << 20, &fd, &number), 0);
+	ck_assert_int_eq(write(fd, "abc", 3), 3);
+	ck_assert_int_eq(lseek(fd, 0, SEEK_SET), 0);
+	ck_assert_int_eq(write(fd, "def", 3), 3);
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	ck_assert_int_eq(st.st_size, 6);
+	ck_assert_int_lt(pread(fd, &byte, 1, 0), 0);
+	close(fd);
+	rundir_seal(&run);
+	rundir_finish(&run);
+}
+END_TEST
+
+START_TEST(a_reservation_that_cannot_be_had_leaves_nothing)
+{
+	struct rundir run = create();
+	uint64_t number = 7;
+	char path[256];
+	int fd = -1;
+
+	ck_assert_int_lt(rundir_segment(&run, 1ull << 62, &fd, &number), 0);
+	ck_assert_int_eq(fd, -1);
+	snprintf(path, sizeof(path), "%s/journal.00000001", run.journal);
+	ck_assert_int_lt(access(path, F_OK), 0);
+	ck_assert_int_eq(rundir_segment(&run, 1u << 20, &fd, &number), 0);
+	ck_assert_uint_eq(number, 1);
+	close(fd);
+	rundir_seal(&run);
+	rundir_finish(&run);
+}
+END_TEST
+
+START_TEST(a_segment_is_never_made_over_another)
+{
+	struct rundir run = create();
+	uint64_t number;
+	char path[256];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/journal.00000001", run.journal);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	close(fd);
+	ck_assert_int_eq(rundir_segment(&run, 1u << 20, &fd, &number), -EEXIST);
+	rundir_finish(&run);
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *s = suite_create("state");
+	TCase *place = tcase_create("the directory"), *segments = tcase_create("segments");
+	SRunner *runner;
+	int failed;
+
+	tcase_add_checked_fixture(place, setup, teardown);
+	tcase_add_test(place, two_runs_share_the_key_and_nothing_else);
+	tcase_add_test(place, nobody_else_can_look_in);
+	tcase_add_test(place, a_run_is_locked_as_long_as_it_lives);
+	tcase_add_test(place, what_is_missing_is_made);
+	tcase_add_test(place, many_at_once_agree_on_the_key);
+	tcase_add_test(place, what_cannot_be_used_is_named);
+	tcase_add_test(place, a_directory_that_others_can_write_to_is_refused);
+	tcase_add_test(place, a_key_of_another_size_is_refused);
+	tcase_add_test(place, the_environment_says_where_the_state_is);
+	tcase_add_checked_fixture(segments, setup, teardown);
+	tcase_add_test(segments, segments_are_numbered_reserved_and_locked);
+	tcase_add_test(segments, a_segment_can_only_be_appended_to);
+	tcase_add_test(segments, a_reservation_that_cannot_be_had_leaves_nothing);
+	tcase_add_test(segments, a_segment_is_never_made_over_another);
+	suite_add_tcase(s, place);
+	suite_add_tcase(s, segments);
+	runner = srunner_create(s);
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed == 0 ? 0 : 1;
+}
