@@ -1,0 +1,278 @@
+#include "client/audit_render.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "client/json.h"
+#include "client/text.h"
+#include "common/util.h"
+#include "common/walk.h"
+
+#define RESET "\033[0m"
+#define BOLD  "\033[1m"
+#define DIM   "\033[2m"
+
+static void
+add(struct buf *out, const char *text)
+{
+	buf_add(out, text, strlen(text));
+}
+
+static void __attribute__((format(printf, 2, 3)))
+addf(struct buf *out, const char *fmt, ...)
+{
+	char line[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	add(out, line);
+}
+
+static void
+paint(struct buf *out, bool colour, const char *code)
+{
+	if (colour)
+		add(out, code);
+}
+
+/* Escaped, and filled up to `width` bytes. */
+static void
+add_cell(struct buf *out, struct slice text, size_t width)
+{
+	size_t before = out->n;
+
+	text_escape_line(text, out);
+	while (!out->failed && out->n - before < width)
+		add(out, " ");
+}
+
+static struct slice
+text_of(struct slice map, const char *key)
+{
+	struct value v;
+
+	return value_get(map, key, &v) && v.type == VALUE_STR ? v.bytes : (struct slice){ 0 };
+}
+
+static uint64_t
+uint_of(struct slice map, const char *key)
+{
+	struct value v;
+
+	return value_get(map, key, &v) && v.type == VALUE_UINT ? v.uint : 0;
+}
+
+/* 2026-11-29 14:03:17.123; a time beyond the calendar is shown as its number. */
+static void
+add_time(struct buf *out, uint64_t ms)
+{
+	time_t t = (time_t)(ms / 1000);
+	char text[32];
+	struct tm tm;
+
+	if (ms / 1000 > INT32_MAX * 2ull || !gmtime_r(&t, &tm) ||
+	    strftime(text, sizeof(text), "%F %T", &tm) == 0)
+		addf(out, "%-23llu", (unsigned long long)ms);
+	else
+		addf(out, "%s.%03u", text, (unsigned)(ms % 1000));
+}
+
+static const struct {
+	const char *outcome, *colour;
+} colours[] = {
+	{ "allowed", "\033[32m" },
+	{ "succeeded", "\033[32m" },
+	{ "denied", "\033[31m" },
+	{ "failed", "\033[31m" },
+	{ "interrupted", "\033[33m" },
+	{ "canceled", "\033[33m" },
+	{ "escalated", "\033[33m" },
+};
+
+static void
+add_outcome(struct buf *out, struct slice outcome, bool colour)
+{
+	size_t i;
+
+	for (i = 0; i < countof(colours); i++)
+		if (slice_is(outcome, colours[i].outcome))
+			paint(out, colour, colours[i].colour);
+	add_cell(out, outcome, 11);
+	paint(out, colour, RESET);
+}
+
+/* " prefix text", or nothing. */
+static void
+add_part(struct buf *out, const char *prefix, struct slice text)
+{
+	if (text.n == 0)
+		return;
+	add(out, prefix);
+	text_escape_line(text, out);
+}
+
+/* "workspace:docs/a.txt" */
+static void
+add_resource(struct buf *out, struct slice map)
+{
+	struct slice resource = text_of(map, "resource"), rest;
+	struct value path, segment;
+	uint32_t i;
+
+	if (resource.n == 0)
+		return;
+	add_part(out, "  ", text_of(map, "action"));
+	add_part(out, " ", resource);
+	add(out, ":");
+	if (!value_get(map, "path", &path) || path.type != VALUE_ARRAY)
+		return;
+	rest = path.raw;
+	value_next(&rest);
+	for (i = 0; i < path.count; i++) {
+		segment = value_skip(&rest);
+		if (i > 0)
+			add(out, "/");
+		if (segment.type == VALUE_STR)
+			text_escape_line(segment.bytes, out);
+	}
+}
+
+static void
+add_line(struct buf *out, struct slice map, bool colour)
+{
+	struct slice reason = text_of(map, "reason"), cause = text_of(map, "cause");
+	struct slice type = text_of(map, "type");
+	struct value v;
+
+	add(out, "  ");
+	paint(out, colour, DIM);
+	add_time(out, uint_of(map, "at"));
+	paint(out, colour, RESET);
+	add(out, "  ");
+	add_cell(out, type, 22);
+	add(out, " ");
+	add_outcome(out, text_of(map, "outcome"), colour);
+	add_part(out, "  ", text_of(map, "tool"));
+	add_resource(out, map);
+	if (slice_is(type, "segment.opened"))
+		addf(out, "  segment %llu", (unsigned long long)uint_of(map, "segment"));
+	add_part(out, "  grant ", text_of(map, "grant"));
+	if (value_get(map, "uses", &v) && v.type == VALUE_UINT)
+		addf(out, " (%llu)", (unsigned long long)v.uint);
+	if (!slice_is(reason, "allowed"))
+		add_part(out, "  ", reason);
+	if (!slice_equal(cause, reason))
+		add_part(out, reason.n ? ": " : "  ", cause);
+	add_part(out, "  ", text_of(map, "detail"));
+	while (out->n > 0 && out->p[out->n - 1] == ' ')
+		out->n--;
+	add(out, "\n");
+}
+
+static void
+add_json(struct buf *out, struct slice map, struct slice name)
+{
+	struct buf json = { 0 };
+
+	json_write(map, &json);
+	add(out, "{\"run\":");
+	json_write_string(name, out);
+	/* The map has members, always: its own braces follow the first of ours. */
+	add(out, ",");
+	if (json.failed || json.n < 2)
+		out->failed = true;
+	else
+		buf_add(out, json.p + 1, json.n - 1);
+	add(out, "\n");
+	buf_finish(&json);
+}
+
+void
+audit_render_name(struct slice name, bool colour, struct buf *out)
+{
+	paint(out, colour, BOLD);
+	text_escape_line(name, out);
+	paint(out, colour, RESET);
+	add(out, "\n");
+}
+
+uint32_t
+audit_render_records(
+    struct slice list, struct slice name, bool jsonl, bool colour, struct buf *out)
+{
+	struct value array = value_next(&list), record;
+	uint32_t i;
+
+	for (i = 0; i < array.count; i++) {
+		record = value_skip(&list);
+		if (record.type != VALUE_MAP)
+			continue;
+		if (jsonl)
+			add_json(out, record.raw, name);
+		else
+			add_line(out, record.raw, colour);
+	}
+	return array.count;
+}
+
+static void
+add_hex(struct buf *out, struct slice bytes)
+{
+	size_t i;
+
+	for (i = 0; i < bytes.n; i++)
+		addf(out, "%02x", bytes.p[i]);
+}
+
+static void
+verdict_json(const struct msg_audit_verify_reply *v, struct slice name, struct buf *out)
+{
+	add(out, "{\"run\":");
+	json_write_string(name, out);
+	addf(out, ",\"valid\":%s,\"count\":%llu,\"segments\":%llu,\"torn\":%llu,\"head\":\"",
+	    v->valid ? "true" : "false", (unsigned long long)v->count,
+	    (unsigned long long)v->segments, (unsigned long long)v->torn);
+	add_hex(out, v->hash);
+	add(out, "\"");
+	if (v->has_problem) {
+		add(out, v->valid ? ",\"note\":" : ",\"problem\":");
+		json_write_string(v->problem, out);
+	}
+	add(out, "}\n");
+}
+
+void
+audit_render_verdict(const struct msg_audit_verify_reply *v, struct slice name, bool jsonl,
+    bool colour, struct buf *out)
+{
+	if (jsonl) {
+		verdict_json(v, name, out);
+		return;
+	}
+	text_escape_line(name, out);
+	addf(out, ": %llu record%s%s, %llu segment%s", (unsigned long long)v->count,
+	    v->count == 1 ? "" : "s", v->valid ? "" : " stand", (unsigned long long)v->segments,
+	    v->segments == 1 ? "" : "s");
+	if (!v->valid) {
+		paint(out, colour, "\033[31m");
+		add(out, ", NOT VALID: ");
+		text_escape_line(v->problem, out);
+		paint(out, colour, RESET);
+		add(out, "\n");
+		return;
+	}
+	paint(out, colour, "\033[32m");
+	add(out, v->has_problem ? ", chain ok" : ", chain ok, index ok, head ok");
+	paint(out, colour, RESET);
+	add(out, ", head ");
+	add_hex(out, v->hash);
+	if (v->torn > 0)
+		addf(out, ", %llu bytes of torn tails outside the record",
+		    (unsigned long long)v->torn);
+	add_part(out, "; ", v->has_problem ? v->problem : (struct slice){ 0 });
+	add(out, "\n");
+}

@@ -1,0 +1,515 @@
+#include "ledger/index.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <sqlite3.h>
+
+#include "common/log.h"
+#include "common/records.h"
+#include "common/util.h"
+#include "ledger/index_private.h"
+
+#define INDEX_VERSION 1 /* of the schema: another one is made again from the journal */
+
+static const char schema[] =
+    "CREATE TABLE position(id INTEGER PRIMARY KEY CHECK(id = 1), count, hash, segment, offset);"
+    "CREATE TABLE records(count INTEGER PRIMARY KEY, segment, offset, length, at, type,"
+    " outcome, operation, call, call_id, trace, actor, tool, grant_id);"
+    "CREATE TABLE operations(operation TEXT PRIMARY KEY, kind, trace, sequence, ended,"
+    " cause, status, detail) WITHOUT ROWID;"
+    "CREATE INDEX operations_ended ON operations(ended);"
+    "CREATE TABLE calls(call TEXT PRIMARY KEY, operation) WITHOUT ROWID;"
+    "CREATE INDEX calls_operation ON calls(operation);"
+    "CREATE TABLE uses(grant_id TEXT PRIMARY KEY, spent) WITHOUT ROWID;";
+
+static const char *const statements[STATEMENT_MAX] = {
+	[STATEMENT_BEGIN] = "BEGIN",
+	[STATEMENT_COMMIT] = "COMMIT",
+	[STATEMENT_POSITION] = "INSERT OR REPLACE INTO position VALUES(1, ?, ?, ?, ?)",
+	[STATEMENT_RECORD] =
+	    "INSERT INTO records VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	[STATEMENT_ACCEPTED] = "INSERT OR IGNORE INTO operations(operation, kind, trace, sequence)"
+			       " VALUES(?, ?, ?, 0)",
+	[STATEMENT_BLOCK] = "UPDATE operations SET sequence = max(sequence, ?2)"
+			    " WHERE operation = ?1",
+	[STATEMENT_ENDED] = "UPDATE operations SET ended = ?2, cause = ?3, status = ?4, detail = ?5,"
+			    " sequence = max(sequence, ?6) WHERE operation = ?1 AND ended IS NULL",
+	[STATEMENT_CALL] = "INSERT OR IGNORE INTO calls VALUES(?, ?)",
+	[STATEMENT_CALL_OVER] = "DELETE FROM calls WHERE call = ?",
+	[STATEMENT_USE] = "INSERT INTO uses VALUES(?1, ?2)"
+			  " ON CONFLICT(grant_id) DO UPDATE SET spent = spent + ?2",
+	[STATEMENT_RELEASE] = "UPDATE uses SET spent = max(0, spent - ?2) WHERE grant_id = ?1",
+	[STATEMENT_LOCATE] = "SELECT segment, offset, length FROM records WHERE count = ?",
+	[STATEMENT_COMPARE] = "SELECT * FROM records WHERE count = ?",
+	[STATEMENT_OPERATIONS] =
+	    "SELECT operation, kind, trace, sequence, cause, status, detail, ended FROM operations"
+	    " WHERE ended IS NULL OR ended IN (SELECT ended FROM operations WHERE ended IS NOT NULL"
+	    " ORDER BY ended DESC LIMIT 64) ORDER BY operation LIMIT -1 OFFSET ?",
+	[STATEMENT_CALLS] = "SELECT call FROM calls WHERE operation = ? ORDER BY call",
+	[STATEMENT_USES] = "SELECT grant_id, spent FROM uses ORDER BY grant_id LIMIT -1 OFFSET ?",
+};
+
+/* ---- SQLite ------------------------------------------------------------------------- */
+
+/* The names of an index are relative to the working directory, and stay so: in a chamber
+ * its absolute name does not exist. */
+static int
+relative_name(sqlite3_vfs *vfs, const char *name, int n, char *out)
+{
+	(void)vfs;
+	return strlcpy(out, name, (size_t)n) < (size_t)n ? SQLITE_OK : SQLITE_CANTOPEN;
+}
+
+static int
+use_relative_names(void)
+{
+	static sqlite3_vfs relative;
+	sqlite3_vfs *unix_vfs;
+
+	if (relative.zName)
+		return 0;
+	if (sqlite3_initialize() != SQLITE_OK)
+		return -ENOMEM;
+	unix_vfs = sqlite3_vfs_find("unix");
+	if (!unix_vfs)
+		return -ENOSYS;
+	relative = *unix_vfs;
+	relative.pNext = NULL;
+	relative.zName = "relative";
+	relative.xFullPathname = relative_name;
+	return sqlite3_vfs_register(&relative, 0) == SQLITE_OK ? 0 : -ENOMEM;
+}
+
+static int
+failed(struct index *x, const char *what)
+{
+	log_error("index: cannot %s: %s", what, sqlite3_errmsg(x->db));
+	return -EIO;
+}
+
+static int
+run(struct index *x, const char *sql)
+{
+	return sqlite3_exec(x->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : -EIO;
+}
+
+sqlite3_stmt *
+index_statement(struct index *x, enum statement which)
+{
+	if (!x->statement[which] &&
+	    sqlite3_prepare_v3(x->db, statements[which], -1, SQLITE_PREPARE_PERSISTENT,
+		&x->statement[which], NULL) != SQLITE_OK)
+		return NULL;
+	sqlite3_reset(x->statement[which]);
+	sqlite3_clear_bindings(x->statement[which]);
+	return x->statement[which];
+}
+
+static void
+bind_slice(sqlite3_stmt *s, int i, bool has, struct slice v)
+{
+	/* Bound for one step only, so it need not be copied. */
+	if (has)
+		sqlite3_bind_text(s, i, (const char *)v.p, (int)v.n, SQLITE_STATIC);
+}
+
+static void
+bind_uint(sqlite3_stmt *s, int i, uint64_t v)
+{
+	/* What is over 2^63 can only be nonsense of a subverted broker; it stays comparable. */
+	sqlite3_bind_int64(s, i, v > INT64_MAX ? INT64_MAX : (sqlite3_int64)v);
+}
+
+/* Executes a statement without results.  A NULL statement is a failed one. */
+static int
+step(struct index *x, sqlite3_stmt *s)
+{
+	int ret;
+
+	if (!s)
+		return failed(x, "prepare");
+	ret = sqlite3_step(s);
+	sqlite3_reset(s);
+	return ret == SQLITE_DONE || ret == SQLITE_ROW ? 0 : failed(x, "write");
+}
+
+static int
+open_db(const char *name, int flags, const char *vfs, struct index **ret)
+{
+	struct index *x = calloc(1, sizeof(*x));
+	int err;
+
+	if (!x)
+		return -ENOMEM;
+	err = sqlite3_open_v2(name, &x->db, flags | SQLITE_OPEN_NOMUTEX, vfs);
+	if (err != SQLITE_OK) {
+		err = sqlite3_system_errno(x->db);
+		index_close(x);
+		return err > 0 ? -err : -EIO;
+	}
+	sqlite3_extended_result_codes(x->db, 1);
+	*ret = x;
+	return 0;
+}
+
+static int
+load_position(struct index *x)
+{
+	sqlite3_stmt *s = NULL;
+	int ret = -EIO;
+
+	memset(&x->at, 0, sizeof(x->at));
+	if (sqlite3_prepare_v2(x->db, "SELECT count, hash, segment, offset FROM position", -1, &s,
+		NULL) != SQLITE_OK)
+		return -EIO;
+	switch (sqlite3_step(s)) {
+	case SQLITE_DONE:
+		ret = 0;
+		break;
+	case SQLITE_ROW:
+		if (sqlite3_column_bytes(s, 1) != JOURNAL_HASH)
+			break;
+		x->at.count = (uint64_t)sqlite3_column_int64(s, 0);
+		memcpy(x->at.hash, sqlite3_column_blob(s, 1), JOURNAL_HASH);
+		x->at.segment = (uint64_t)sqlite3_column_int64(s, 2);
+		x->at.offset = (uint64_t)sqlite3_column_int64(s, 3);
+		ret = 0;
+		break;
+	}
+	sqlite3_finalize(s);
+	return ret;
+}
+
+static int
+version(struct index *x)
+{
+	sqlite3_stmt *s = NULL;
+	int v = -1;
+
+	if (sqlite3_prepare_v2(x->db, "PRAGMA user_version", -1, &s, NULL) == SQLITE_OK &&
+	    sqlite3_step(s) == SQLITE_ROW)
+		v = sqlite3_column_int(s, 0);
+	sqlite3_finalize(s);
+	return v;
+}
+
+static int
+create_schema(struct index *x)
+{
+	char pragma[64];
+
+	snprintf(pragma, sizeof(pragma), "PRAGMA user_version = %d", INDEX_VERSION);
+	if (run(x, "BEGIN") < 0 || run(x, schema) < 0 || run(x, pragma) < 0 ||
+	    run(x, "COMMIT") < 0)
+		return failed(x, "make tables");
+	return 0;
+}
+
+static int
+open_writable(struct index **ret)
+{
+	struct index *x;
+	int err;
+
+	err = open_db(INDEX_FILE, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, "relative", &x);
+	if (err < 0)
+		return err;
+	/* One process only: no shared memory beside the file. */
+	err = run(x, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL;"
+		     "PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY;");
+	if (err == 0)
+		switch (version(x)) {
+		case INDEX_VERSION:
+			err = load_position(x);
+			break;
+		case 0:
+			err = create_schema(x);
+			break;
+		default:
+			err = -EIO;
+		}
+	if (err < 0) {
+		index_close(x);
+		return err;
+	}
+	*ret = x;
+	return 0;
+}
+
+int
+index_open(int dir_fd, struct index **ret)
+{
+	mode_t mask;
+	int err;
+
+	if (dir_fd < 0) {
+		err = open_db(":memory:", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL, ret);
+		return err < 0 ? err : create_schema(*ret);
+	}
+	err = use_relative_names();
+	if (err == 0 && fchdir(dir_fd) < 0)
+		err = -errno;
+	if (err < 0)
+		return err;
+	mask = umask(077);
+	err = open_writable(ret);
+	if (err == -EIO) {
+		log_warn("the index is damaged or of another version: it is made again");
+		unlinkat(dir_fd, INDEX_FILE, 0);
+		unlinkat(dir_fd, INDEX_FILE "-wal", 0);
+		unlinkat(dir_fd, INDEX_FILE "-shm", 0);
+		err = open_writable(ret);
+	}
+	umask(mask);
+	return err;
+}
+
+int
+index_open_readonly(int dir_fd, struct index **ret)
+{
+	struct stat st;
+	int err;
+
+	if (fstatat(dir_fd, INDEX_FILE, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	/* What stands in the log is not in the file yet, and the log may change. */
+	if (fstatat(dir_fd, INDEX_FILE "-wal", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0)
+		return -EBUSY;
+	err = use_relative_names();
+	if (err == 0 && fchdir(dir_fd) < 0)
+		err = -errno;
+	if (err == 0)
+		err = open_db("file:" INDEX_FILE "?immutable=1",
+		    SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, "relative", ret);
+	if (err < 0)
+		return err;
+	if (version(*ret) != INDEX_VERSION || load_position(*ret) < 0) {
+		index_close(*ret);
+		*ret = NULL;
+		return -EIO;
+	}
+	return 0;
+}
+
+void
+index_close(struct index *x)
+{
+	size_t i;
+
+	if (!x)
+		return;
+	for (i = 0; i < STATEMENT_MAX; i++)
+		sqlite3_finalize(x->statement[i]);
+	sqlite3_close(x->db);
+	free(x);
+}
+
+struct position
+index_position(const struct index *x)
+{
+	return x->at;
+}
+
+unsigned
+index_pending(const struct index *x)
+{
+	return x->pending;
+}
+
+int
+index_clear(struct index *x)
+{
+	int ret = index_commit(x);
+
+	if (ret == 0 &&
+	    run(x, "BEGIN; DELETE FROM position; DELETE FROM records; DELETE FROM operations;"
+		   "DELETE FROM calls; DELETE FROM uses; COMMIT") < 0)
+		ret = failed(x, "empty the tables");
+	memset(&x->at, 0, sizeof(x->at));
+	return ret;
+}
+
+/* ---- adding ------------------------------------------------------------------------- */
+
+static void
+bind_record(sqlite3_stmt *s, uint64_t count, const struct entry *e)
+{
+	const struct msg_record *r = &e->record;
+
+	bind_uint(s, 1, count);
+	bind_uint(s, 2, e->segment);
+	bind_uint(s, 3, e->offset);
+	bind_uint(s, 4, e->length);
+	bind_uint(s, 5, r->at);
+	bind_slice(s, 6, true, r->type);
+	if (r->has_outcome)
+		sqlite3_bind_int(s, 7, (int)r->outcome);
+	bind_slice(s, 8, r->has_operation, r->operation);
+	bind_slice(s, 9, r->has_call, r->call);
+	bind_slice(s, 10, r->has_callId, r->callId);
+	bind_slice(s, 11, r->has_trace, r->trace);
+	bind_slice(s, 12, r->has_actor, r->actor);
+	bind_slice(s, 13, r->has_tool, r->tool);
+	bind_slice(s, 14, r->has_grant, r->grant);
+}
+
+static int
+on_accepted(struct index *x, uint64_t count, const struct msg_record *r)
+{
+	sqlite3_stmt *s = index_statement(x, STATEMENT_ACCEPTED);
+
+	(void)count;
+	bind_slice(s, 1, r->has_operation, r->operation);
+	bind_slice(s, 2, r->has_detail, r->detail);
+	bind_slice(s, 3, r->has_trace, r->trace);
+	return step(x, s);
+}
+
+static int
+on_block(struct index *x, uint64_t count, const struct msg_record *r)
+{
+	sqlite3_stmt *s = index_statement(x, STATEMENT_BLOCK);
+
+	(void)count;
+	bind_slice(s, 1, r->has_operation, r->operation);
+	bind_uint(s, 2, r->sequence);
+	return step(x, s);
+}
+
+static int
+on_ended(struct index *x, uint64_t count, const struct msg_record *r)
+{
+	sqlite3_stmt *s = index_statement(x, STATEMENT_ENDED);
+
+	bind_slice(s, 1, r->has_operation, r->operation);
+	bind_uint(s, 2, count);
+	bind_slice(s, 3, r->has_cause, r->cause);
+	bind_slice(s, 4, r->has_status, r->status);
+	bind_slice(s, 5, r->has_detail, r->detail);
+	bind_uint(s, 6, r->has_sequence ? r->sequence : 0);
+	return step(x, s);
+}
+
+static int
+on_call_over(struct index *x, uint64_t count, const struct msg_record *r)
+{
+	sqlite3_stmt *s;
+
+	(void)count;
+	if (!r->has_call)
+		return 0;
+	s = index_statement(x, STATEMENT_CALL_OVER);
+	bind_slice(s, 1, true, r->call);
+	return step(x, s);
+}
+
+static int
+use(struct index *x, enum statement which, const struct msg_record *r)
+{
+	sqlite3_stmt *s;
+
+	if (!r->has_grant || !r->has_uses)
+		return 0;
+	s = index_statement(x, which);
+	bind_slice(s, 1, true, r->grant);
+	bind_uint(s, 2, r->uses);
+	return step(x, s);
+}
+
+static int
+on_checked(struct index *x, uint64_t count, const struct msg_record *r)
+{
+	sqlite3_stmt *s;
+	int ret;
+
+	(void)count;
+	if (!r->has_outcome || r->outcome != record_outcome_allowed)
+		return 0;
+	ret = use(x, STATEMENT_USE, r);
+	if (ret < 0 || !r->has_call || !r->has_operation)
+		return ret;
+	s = index_statement(x, STATEMENT_CALL);
+	bind_slice(s, 1, true, r->call);
+	bind_slice(s, 2, true, r->operation);
+	return step(x, s);
+}
+
+static int
+on_released(struct index *x, uint64_t count, const struct msg_record *r)
+{
+	(void)count;
+	return use(x, STATEMENT_RELEASE, r);
+}
+
+/* What each type of record changes in what the record implies. */
+static int (*const on_record[RECORD_MAX])(
+    struct index *x, uint64_t count, const struct msg_record *r) = {
+	[RECORD_operation_accepted] = on_accepted,
+	[RECORD_block_opened] = on_block,
+	[RECORD_operation_ended] = on_ended,
+	[RECORD_authorization_checked] = on_checked,
+	[RECORD_tool_invoked] = on_call_over,
+	[RECORD_usage_released] = on_released,
+};
+
+int
+index_add(struct index *x, const struct entry *e, const struct position *after)
+{
+	enum record_type type = record_named(e->record.type);
+	sqlite3_stmt *s;
+	int ret = 0;
+
+	if (x->pending == 0)
+		ret = step(x, index_statement(x, STATEMENT_BEGIN));
+	if (ret < 0)
+		return ret;
+	x->pending++;
+	s = index_statement(x, STATEMENT_RECORD);
+	if (!s)
+		return failed(x, "prepare");
+	bind_record(s, after->count, e);
+	ret = step(x, s);
+	if (ret == 0 && on_record[type])
+		ret = on_record[type](x, after->count, &e->record);
+	if (ret == 0)
+		x->at = *after;
+	return ret;
+}
+
+int
+index_commit(struct index *x)
+{
+	sqlite3_stmt *s;
+	int ret;
+
+	if (x->pending == 0)
+		return 0;
+	s = index_statement(x, STATEMENT_POSITION);
+	if (!s)
+		return failed(x, "prepare");
+	bind_uint(s, 1, x->at.count);
+	sqlite3_bind_blob(s, 2, x->at.hash, JOURNAL_HASH, SQLITE_STATIC);
+	bind_uint(s, 3, x->at.segment);
+	bind_uint(s, 4, x->at.offset);
+	ret = step(x, s);
+	if (ret == 0)
+		ret = step(x, index_statement(x, STATEMENT_COMMIT));
+	if (ret == 0)
+		x->pending = 0;
+	return ret;
+}
+
+void
+index_settle(struct index *x)
+{
+	if (sqlite3_wal_checkpoint_v2(x->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL) !=
+	    SQLITE_OK)
+		log_warn("index: cannot empty its log: %s", sqlite3_errmsg(x->db));
+}

@@ -1,0 +1,41 @@
+/*
+ * index_private: what index.c (writing) and index_query.c (reading) share.
+ */
+#ifndef LEDGER_INDEX_PRIVATE_H
+#define LEDGER_INDEX_PRIVATE_H
+
+#include <sqlite3.h>
+
+#include "ledger/index.h"
+
+enum statement {
+	STATEMENT_BEGIN,
+	STATEMENT_COMMIT,
+	STATEMENT_POSITION,
+	STATEMENT_RECORD,
+	STATEMENT_ACCEPTED,
+	STATEMENT_BLOCK,
+	STATEMENT_ENDED,
+	STATEMENT_CALL,
+	STATEMENT_CALL_OVER,
+	STATEMENT_USE,
+	STATEMENT_RELEASE,
+	STATEMENT_LOCATE,
+	STATEMENT_COMPARE,
+	STATEMENT_OPERATIONS,
+	STATEMENT_CALLS,
+	STATEMENT_USES,
+	STATEMENT_MAX,
+};
+
+struct index {
+	sqlite3 *db;
+	sqlite3_stmt *statement[STATEMENT_MAX]; /* prepared at first use */
+	unsigned pending; /* records in the open transaction */
+	struct position at; /* with them */
+};
+
+/* The statement, reset and without bindings; NULL if it cannot be prepared. */
+sqlite3_stmt *index_statement(struct index *x, enum statement which);
+
+#endif /* LEDGER_INDEX_PRIVATE_H */

@@ -1,0 +1,335 @@
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/walk.h"
+#include "ledger/index_private.h"
+
+static int
+failed(struct index *x, const char *what)
+{
+	log_error("index: cannot %s: %s", what, sqlite3_errmsg(x->db));
+	return -EIO;
+}
+
+int
+index_locate(struct index *x, uint64_t count, struct entry *ret)
+{
+	sqlite3_stmt *s = index_statement(x, STATEMENT_LOCATE);
+	int step, err = -ENOENT;
+
+	if (!s)
+		return failed(x, "prepare");
+	sqlite3_bind_int64(s, 1, (sqlite3_int64)count);
+	step = sqlite3_step(s);
+	if (step == SQLITE_ROW) {
+		ret->segment = (uint64_t)sqlite3_column_int64(s, 0);
+		ret->offset = (uint64_t)sqlite3_column_int64(s, 1);
+		ret->length = (uint64_t)sqlite3_column_int64(s, 2);
+		err = 0;
+	} else if (step != SQLITE_DONE) {
+		err = failed(x, "read");
+	}
+	sqlite3_reset(s);
+	return err;
+}
+
+int
+index_rows(struct index *x, uint64_t last, uint64_t *ret)
+{
+	sqlite3_stmt *s = NULL;
+	int err = -EIO;
+
+	if (sqlite3_prepare_v2(x->db, "SELECT count(*) FROM records WHERE count <= ?", -1, &s,
+		NULL) == SQLITE_OK &&
+	    sqlite3_bind_int64(s, 1, last > INT64_MAX ? INT64_MAX : (sqlite3_int64)last) ==
+		SQLITE_OK &&
+	    sqlite3_step(s) == SQLITE_ROW) {
+		*ret = (uint64_t)sqlite3_column_int64(s, 0);
+		err = 0;
+	}
+	sqlite3_finalize(s);
+	return err;
+}
+
+static bool
+same_text(sqlite3_stmt *s, int column, bool has, struct slice v)
+{
+	if (!has || sqlite3_column_type(s, column) == SQLITE_NULL)
+		return !has && sqlite3_column_type(s, column) == SQLITE_NULL;
+	return (size_t)sqlite3_column_bytes(s, column) == v.n &&
+	    (v.n == 0 || memcmp(sqlite3_column_text(s, column), v.p, v.n) == 0);
+}
+
+static bool
+same_uint(sqlite3_stmt *s, int column, uint64_t v)
+{
+	return sqlite3_column_int64(s, column) ==
+	    (v > INT64_MAX ? INT64_MAX : (sqlite3_int64)v);
+}
+
+static bool
+same_row(sqlite3_stmt *s, const struct entry *e)
+{
+	const struct msg_record *r = &e->record;
+
+	return same_uint(s, 1, e->segment) && same_uint(s, 2, e->offset) &&
+	    same_uint(s, 3, e->length) && same_uint(s, 4, r->at) &&
+	    same_text(s, 5, true, r->type) &&
+	    (sqlite3_column_type(s, 6) != SQLITE_NULL) == r->has_outcome &&
+	    (!r->has_outcome || same_uint(s, 6, r->outcome)) &&
+	    same_text(s, 7, r->has_operation, r->operation) &&
+	    same_text(s, 8, r->has_call, r->call) && same_text(s, 9, r->has_callId, r->callId) &&
+	    same_text(s, 10, r->has_trace, r->trace) && same_text(s, 11, r->has_actor, r->actor) &&
+	    same_text(s, 12, r->has_tool, r->tool) && same_text(s, 13, r->has_grant, r->grant);
+}
+
+int
+index_compare(struct index *x, uint64_t count, const struct entry *e)
+{
+	sqlite3_stmt *s = index_statement(x, STATEMENT_COMPARE);
+	int step, ret;
+
+	if (!s)
+		return failed(x, "prepare");
+	sqlite3_bind_int64(s, 1, (sqlite3_int64)count);
+	step = sqlite3_step(s);
+	ret = step == SQLITE_ROW ? same_row(s, e) : step == SQLITE_DONE ? 0 : failed(x, "read");
+	sqlite3_reset(s);
+	return ret;
+}
+
+/* ---- filters ------------------------------------------------------------------------ */
+
+static void
+add_text(struct buf *sql, struct slice values[], int *n, bool has, const char *clause,
+    struct slice v)
+{
+	if (!has)
+		return;
+	buf_add(sql, clause, strlen(clause));
+	values[(*n)++] = v;
+}
+
+int
+index_query(struct index *x, uint64_t after, const struct msg_audit_read *f, index_fn *fn,
+    void *arg)
+{
+	static const char select[] =
+	    "SELECT count, segment, offset, length FROM records WHERE count > ?"
+	    " AND at >= ? AND at < ?";
+	static const char order[] = " ORDER BY count LIMIT ?";
+	struct buf sql = { 0 };
+	struct slice texts[8];
+	sqlite3_stmt *s = NULL;
+	struct index_hit hit;
+	int i, n = 0, step = SQLITE_DONE;
+
+	buf_add(&sql, select, sizeof(select) - 1);
+	add_text(&sql, texts, &n, f->has_trace, " AND trace = ?", f->trace);
+	add_text(&sql, texts, &n, f->has_operation, " AND operation = ?", f->operation);
+	add_text(&sql, texts, &n, f->has_call, " AND ? IN (call, call_id)", f->call);
+	add_text(&sql, texts, &n, f->has_principal, " AND actor = ?", f->principal);
+	add_text(&sql, texts, &n, f->has_tool, " AND tool = ?", f->tool);
+	add_text(&sql, texts, &n, f->has_grant, " AND grant_id = ?", f->grant);
+	if (f->has_outcome)
+		buf_add(&sql, " AND outcome = ?", 16);
+	buf_add(&sql, order, sizeof(order));
+	if (sql.failed ||
+	    sqlite3_prepare_v2(x->db, (const char *)sql.p, -1, &s, NULL) != SQLITE_OK) {
+		buf_finish(&sql);
+		return failed(x, "ask");
+	}
+	sqlite3_bind_int64(s, 1, after > INT64_MAX ? INT64_MAX : (sqlite3_int64)after);
+	sqlite3_bind_int64(s, 2, f->has_since && f->since <= INT64_MAX ? (sqlite3_int64)f->since : 0);
+	sqlite3_bind_int64(
+	    s, 3, f->has_until && f->until <= INT64_MAX ? (sqlite3_int64)f->until : INT64_MAX);
+	for (i = 0; i < n; i++)
+		sqlite3_bind_text(
+		    s, 4 + i, (const char *)texts[i].p, (int)texts[i].n, SQLITE_STATIC);
+	if (f->has_outcome)
+		sqlite3_bind_int(s, 4 + i++, (int)f->outcome);
+	sqlite3_bind_int64(s, 4 + i, (sqlite3_int64)f->limit);
+	while ((step = sqlite3_step(s)) == SQLITE_ROW) {
+		hit = (struct index_hit){
+			.count = (uint64_t)sqlite3_column_int64(s, 0),
+			.segment = (uint64_t)sqlite3_column_int64(s, 1),
+			.offset = (uint64_t)sqlite3_column_int64(s, 2),
+			.length = (uint64_t)sqlite3_column_int64(s, 3),
+		};
+		if (!fn(arg, &hit)) {
+			step = SQLITE_DONE;
+			break;
+		}
+	}
+	sqlite3_finalize(s);
+	buf_finish(&sql);
+	return step == SQLITE_DONE ? 0 : failed(x, "read");
+}
+
+/* ---- what a starting broker must know ----------------------------------------------- */
+
+static void
+add_member(struct buf *b, uint32_t *pairs, sqlite3_stmt *s, int column, const char *key)
+{
+	int type = sqlite3_column_type(s, column);
+
+	if (type == SQLITE_NULL)
+		return;
+	pack_str(b, key);
+	if (type == SQLITE_INTEGER)
+		pack_uint(b, (uint64_t)sqlite3_column_int64(s, column));
+	else
+		pack_str_n(b, sqlite3_column_text(s, column),
+		    (size_t)sqlite3_column_bytes(s, column));
+	++*pairs;
+}
+
+static int
+add_calls(struct index *x, struct buf *b, const void *operation, int n)
+{
+	sqlite3_stmt *s = index_statement(x, STATEMENT_CALLS);
+	struct buf calls = { 0 };
+	uint32_t count = 0;
+	int step;
+
+	if (!s)
+		return failed(x, "prepare");
+	sqlite3_bind_text(s, 1, operation, n, SQLITE_STATIC);
+	while ((step = sqlite3_step(s)) == SQLITE_ROW) {
+		pack_str_n(&calls, sqlite3_column_text(s, 0), (size_t)sqlite3_column_bytes(s, 0));
+		count++;
+	}
+	pack_str(b, "calls");
+	pack_array(b, count);
+	buf_add(b, calls.p, calls.n);
+	if (calls.failed)
+		b->failed = true;
+	buf_finish(&calls);
+	sqlite3_reset(s);
+	return step == SQLITE_DONE ? 0 : failed(x, "read");
+}
+
+/* One operation, as a map. */
+static int
+add_operation(struct index *x, struct buf *out, sqlite3_stmt *s)
+{
+	static const char *const keys[] = { "operation", "kind", "trace", "sequence", "cause",
+		"status", "detail" };
+	struct buf b = { 0 };
+	uint32_t pairs = 1;
+	int i, ret = 0;
+
+	for (i = 0; i < 7; i++)
+		add_member(&b, &pairs, s, i, keys[i]);
+	if (sqlite3_column_type(s, 7) == SQLITE_NULL)
+		ret = add_calls(x, &b, sqlite3_column_text(s, 0), sqlite3_column_bytes(s, 0));
+	else
+		pairs--;
+	pack_map(out, pairs);
+	buf_add(out, b.p, b.n);
+	if (b.failed)
+		out->failed = true;
+	buf_finish(&b);
+	return ret;
+}
+
+static int
+add_use(struct index *x, struct buf *out, sqlite3_stmt *s)
+{
+	uint32_t pairs = 0;
+
+	(void)x;
+	pack_map(out, 2);
+	add_member(out, &pairs, s, 0, "grant");
+	add_member(out, &pairs, s, 1, "spent");
+	return 0;
+}
+
+struct page {
+	size_t max;
+	uint64_t seen; /* items, those of pages before included */
+	bool full;
+};
+
+static int
+add_items(struct index *x, enum statement which, uint64_t skip, struct page *page,
+    struct buf *out, uint32_t *count,
+    int (*add)(struct index *x, struct buf *out, sqlite3_stmt *s))
+{
+	sqlite3_stmt *s = index_statement(x, which);
+	size_t before;
+	int ret = 0, step;
+
+	if (!s)
+		return failed(x, "prepare");
+	sqlite3_bind_int64(s, 1, (sqlite3_int64)skip);
+	while ((step = sqlite3_step(s)) == SQLITE_ROW) {
+		before = out->n;
+		ret = add(x, out, s);
+		if (ret == 0 && out->failed)
+			ret = -ENOMEM;
+		if (ret < 0)
+			break;
+		if (out->n > page->max) {
+			out->n = before;
+			page->full = true;
+			ret = page->seen == 0 && before == 0 ? -E2BIG : 0;
+			break;
+		}
+		++*count;
+		page->seen++;
+	}
+	if (step != SQLITE_DONE && step != SQLITE_ROW)
+		ret = failed(x, "read");
+	sqlite3_reset(s);
+	return ret;
+}
+
+static int
+count_operations(struct index *x, uint64_t *ret)
+{
+	sqlite3_stmt *s = index_statement(x, STATEMENT_OPERATIONS);
+	int step;
+
+	if (!s)
+		return failed(x, "prepare");
+	sqlite3_bind_int64(s, 1, 0);
+	*ret = 0;
+	while ((step = sqlite3_step(s)) == SQLITE_ROW)
+		++*ret;
+	sqlite3_reset(s);
+	return step == SQLITE_DONE ? 0 : failed(x, "read");
+}
+
+int
+index_state(struct index *x, uint64_t cursor, size_t max, struct index_state *ret)
+{
+	struct page page = { .max = max };
+	uint64_t operations;
+	int err;
+
+	memset(ret, 0, sizeof(*ret));
+	err = count_operations(x, &operations);
+	if (err == 0 && cursor < operations)
+		err = add_items(x, STATEMENT_OPERATIONS, cursor, &page, &ret->operations,
+		    &ret->noperations, add_operation);
+	if (err == 0 && !page.full)
+		err = add_items(x, STATEMENT_USES, cursor > operations ? cursor - operations : 0,
+		    &page, &ret->uses, &ret->nuses, add_use);
+	if (err < 0) {
+		index_state_finish(ret);
+		return err;
+	}
+	ret->next = page.full ? cursor + page.seen : 0;
+	return 0;
+}
+
+void
+index_state_finish(struct index_state *s)
+{
+	buf_finish(&s->operations);
+	buf_finish(&s->uses);
+	memset(s, 0, sizeof(*s));
+}
