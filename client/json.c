@@ -64,7 +64,8 @@ json_write_string(struct slice s, struct buf *out)
 		at += (size_t)len;
 		plain = at;
 	}
-	buf_add(out, s.p + plain, at - plain);
+	if (s.n > 0)
+		buf_add(out, s.p + plain, at - plain);
 	buf_add(out, "\"", 1);
 }
 
@@ -148,7 +149,7 @@ write_container(struct writer *w, const struct value *v, struct slice *s)
 			buf_add(w->out, ",", 1);
 		write_break(w);
 		if (map) {
-			json_write_string(value_next(s).bytes, w->out);
+			json_write_string(value_open(s).bytes, w->out);
 			add_text(w->out, w->pretty ? ": " : ":");
 		}
 		write_value(w, s);
@@ -162,7 +163,7 @@ write_container(struct writer *w, const struct value *v, struct slice *s)
 static void
 write_value(struct writer *w, struct slice *s)
 {
-	struct value v = value_next(s);
+	struct value v = value_open(s);
 	char text[32];
 
 	switch (v.type) {

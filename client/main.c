@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/audit.h"
 #include "client/exec.h"
 #include "client/private.h"
 #include "client/render.h"
@@ -52,6 +53,7 @@ static const struct {
 } commands[] = {
 	{ COMMAND_run, run_main },
 	{ COMMAND_exec, exec_main },
+	{ COMMAND_audit, audit_main },
 	{ COMMAND_config, config_main },
 };
 

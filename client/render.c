@@ -196,9 +196,9 @@ render_detail(struct slice cause, struct buf *out)
 
 	if (cause.n == 0)
 		return;
-	map = value_next(&at);
+	map = value_open(&at);
 	for (i = 0; i < map.count; i++) {
-		key = value_next(&at);
+		key = value_open(&at);
 		v = value_skip(&at);
 		if (slice_is(key.bytes, "kind") ||
 		    (v.type != VALUE_STR && v.type != VALUE_UINT))

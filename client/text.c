@@ -80,6 +80,8 @@ escape(const uint8_t *p, size_t n, bool line, struct buf *out)
 	uint32_t c = 0;
 	int len;
 
+	if (n == 0) /* then `p` may be NULL */
+		return 0;
 	while (at < n) {
 		len = text_decode(p + at, n - at, &c);
 		if (len > 0 && (!text_is_control(c) || (!line && (c == '\n' || c == '\t')))) {
@@ -128,7 +130,8 @@ text_escape(struct text_filter *f, const uint8_t *p, size_t n, struct buf *out)
 		n -= used - have;
 	}
 	used = escape(p, n, false, out);
-	hold(f, p + used, n - used);
+	if (used < n)
+		hold(f, p + used, n - used);
 }
 
 void

@@ -130,6 +130,8 @@ class Usage(Cli):
                  "more than 262144 bytes"),
                 (("frobnicate\x1b[2J",), "no command frobnicate\\x1b[2J"),
                 (("caissond", "--show"), "no command caissond"),
+                (("audit",), "audit: needs show, verify or query"),
+                (("audit", "-c", "f", "show"), "--config: not an option of audit"),
                 (("config",), "config: needs check FILE or show"),
                 (("config", "check"), "config: needs check FILE or show"),
                 (("config", "show", "x"), "config: needs check FILE or show"),
@@ -185,6 +187,14 @@ class Private(Cli):
                                          "message": {"a": [1, -2, 1.5, None, True, "\0"]}})
         # Python itself ignores SIGPIPE; nothing else is inherited as ignored.
         self.assertEqual(log["ignored"], ["SIGPIPE"])
+
+    def test_the_client_is_confined_before_it_reads_a_runtimes_text(self):
+        p = self.start("never_answers", *RUN)
+        self.assertEqual(p.stdout.readline(), b"ready\n")
+        status = pathlib.Path(f"/proc/{p.pid}/status").read_text()
+        self.assertIn("NoNewPrivs:\t1\n", status)
+        if wire_is_plain(self.caisson):
+            self.assertIn("Seccomp:\t2\n", status)
 
     def test_what_a_turn_and_a_command_submit(self):
         turn = [["completed", {"turn": {"status": "succeeded"}}]]

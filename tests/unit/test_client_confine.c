@@ -19,6 +19,12 @@
 
 #include "common/util.h"
 
+#ifdef CAISSON_ASAN
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
 static pid_t other; /* a process of the same user, which must not be touched */
 
 static void
@@ -137,7 +143,7 @@ static const struct {
 } attempts[] = {
 	{ "opens a file", try_open, true },
 	{ "creates a file", try_create, false },
-	{ "opens its own output again", try_reopen, true },
+	{ "opens its own output again", try_reopen, false },
 	{ "makes an internet socket", try_socket, true },
 	{ "makes a local socket", try_unix, true },
 	{ "starts a program", try_exec, false },
@@ -212,15 +218,15 @@ main(void)
 	SRunner *runner = srunner_create(s);
 	int failed;
 
-#ifdef CAISSON_ASAN
-	fprintf(stderr, "test_client_confine: skipped: a sanitizer needs what is refused\n");
-	srunner_free(runner);
-	return 0;
-#endif
+	suite_add_tcase(s, t);
 	tcase_add_checked_fixture(t, setup, teardown);
+	if (SANITIZED) {
+		fprintf(stderr, "test_client_confine: a sanitizer needs what is refused\n");
+		srunner_free(runner);
+		return 0;
+	}
 	tcase_add_loop_test(t, a_subverted_client_is_refused, 0, (int)countof(attempts));
 	tcase_add_test(t, the_loop_goes_on);
-	suite_add_tcase(s, t);
 	srunner_run_all(runner, CK_ENV);
 	failed = srunner_ntests_failed(runner);
 	srunner_free(runner);
