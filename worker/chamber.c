@@ -112,10 +112,14 @@ init_main(const struct plan *p)
 	if (runtime == 0)
 		program_enter(p, launch);
 	STOP_POINT("init.after_runtime");
+	/* What it kept would outlive its use: a link that never ends, a pipe never closed.
+	 * Nothing can fail once the report, without which the program never runs, is out. */
+	if (close_range(0, (unsigned)launch - 1, 0) < 0)
+		die(LAYER_DESCRIPTORS, errno);
 	report(STAGE_RUNTIME, 0, pidfd);
 	STOP_POINT("init.after_report");
-	close_range(0, (unsigned)launch, 0);
-	close_range((unsigned)status + 1, ~0u, 0);
+	close(pidfd);
+	close(launch);
 	init_reap(runtime, status);
 }
 

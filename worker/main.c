@@ -125,7 +125,8 @@ main(void)
 	STOP_SET(plan_string(&p, p.h->stop));
 	STOP_POINT("launch.start");
 	status_fd = p.h->flags & PLAN_INIT ? LAUNCH_FD_FIRST + (int)p.h->nfds : -1;
-	close_range((unsigned)LAUNCH_FD_FIRST + p.h->nfds + (status_fd >= 0), ~0u, 0);
+	if (close_range((unsigned)LAUNCH_FD_FIRST + p.h->nfds + (status_fd >= 0), ~0u, 0) < 0)
+		die(LAYER_DESCRIPTORS, errno);
 	memset(trees, -1, sizeof(trees));
 	join_cgroups(&p);
 	if (p.h->flags & PLAN_ROOT) {
