@@ -32,7 +32,9 @@ struct chamber_mount {
 
 /* What a chamber is.  Everything is borrowed until launch_start() returns. */
 struct chamber {
-	const char *profile; /* "native", "interpreter", "provider", "broker", "ledger" */
+	/* "native", "interpreter"; "provider", "broker", "ledger": these see our own programs at
+	 * /libexec.  Broker and ledger get no filter and little more than /usr. */
+	const char *profile;
 	char *const *argv; /* argv[0] is looked up in the chamber's PATH unless it has a slash */
 	char *const *env; /* NAME=VALUE, the whole environment */
 	const char *cwd; /* in the chamber */
