@@ -18,7 +18,8 @@ struct decode {
 };
 
 static int
-bad(struct decode *d, const uint8_t *at, const char *rule, const char *method, const char *field)
+bad(struct decode *d, const uint8_t *at, const char *rule, const char *method,
+    const char *field)
 {
 	*d->fault = (struct fault) { rule, method, field, (size_t)(at - d->start) };
 	return -EPROTO;

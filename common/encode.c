@@ -161,7 +161,8 @@ end_frame(struct buf *out, size_t start, bool in_range)
 }
 
 static int
-encode_call(struct buf *out, enum msg_type type, enum msg_kind kind, uint32_t msgid, const void *m)
+encode_call(struct buf *out, enum msg_type type, enum msg_kind kind, uint32_t msgid,
+    const void *m)
 {
 	const struct msg_desc *desc = protocol_desc(type);
 	size_t start;

@@ -9,12 +9,11 @@
 
 #include <event2/event.h>
 
+#include "common/inbox.h"
 #include "common/pending.h"
 #include "common/util.h"
 
-#define IN_FIRST  (16u << 10) /* bytes; grows to what the peer's frames need */
-#define KEEP_MAX  (256u << 10) /* bytes of an empty buffer that are worth keeping */
-#define WORD	  4 /* bytes of the length word */
+#define KEEP_MAX (256u << 10) /* bytes of an empty out-queue that are worth keeping */
 
 struct link {
 	int fd;
@@ -28,9 +27,7 @@ struct link {
 	struct event *soon; /* activated by hand: flush, held-back frames, the end */
 	struct event *timeout; /* of link_close_drained(); NULL before */
 
-	uint8_t *in; /* in[in_start..in_end) has been read and not yet dispatched */
-	size_t in_start, in_end, in_cap;
-	bool in_full; /* the last read took all the room there was */
+	struct inbox in;
 	struct buf out; /* out.p[out_sent..out.n) has been queued and not yet written */
 	size_t out_sent;
 	struct pending pending;
@@ -115,7 +112,7 @@ on_write_error(struct link *l, int error)
 	if (error == EINTR || error == EAGAIN) {
 		l->blocked = true;
 	} else if (error == EPIPE || error == ECONNRESET) {
-		/* What it wrote before it went is still to be read: end-of-file ends the link. */
+		/* What it wrote before is still to be read: end-of-file ends the link. */
 		l->broken = true;
 		drop_queue(l);
 	} else {
@@ -248,17 +245,25 @@ link_hello(struct link *l, const char *name)
 
 /* ---- reading ------------------------------------------------------------------------- */
 
+static bool
+can_read(const struct link *l)
+{
+	return !l->paused && !l->ended && !l->closing;
+}
+
 /* Hello is the link's own affair, on either side; then the handler hears of it. */
 static void
 handle_hello(struct link *l, const struct message *m)
 {
-	const struct msg_hello_reply reply = { .protocol = PROTOCOL_VERSION, .frameMax = FRAME_MAX };
+	const struct msg_hello_reply reply = { .protocol = PROTOCOL_VERSION,
+		.frameMax = FRAME_MAX };
 	bool is_request = m->kind == MSG_REQUEST;
 	int r;
 
 	if (m->failed)
 		return;
-	if ((is_request ? m->u.hello.protocol : m->u.hello_reply.protocol) != PROTOCOL_VERSION) {
+	if ((is_request ? m->u.hello.protocol : m->u.hello_reply.protocol) !=
+	    PROTOCOL_VERSION) {
 		link_fault(l, "protocol version");
 		return;
 	}
@@ -279,13 +284,13 @@ find_pending(void *arg, uint32_t msgid)
 }
 
 static void
-dispatch_frame(struct link *l, const uint8_t *p, size_t n)
+dispatch_frame(struct link *l, struct slice f)
 {
 	struct message m;
 	int r;
 
 	r = protocol_decode(
-	    p, n, l->peer, l->self, l->state, find_pending, l, &m, &l->fault);
+	    f.p, f.n, l->peer, l->self, l->state, find_pending, l, &m, &l->fault);
 	if (r == -EPROTO) {
 		end_link(l, LINK_END_FAULT);
 		return;
@@ -302,95 +307,42 @@ dispatch_frame(struct link *l, const uint8_t *p, size_t n)
 		l->handler->on_message(l, &m, l->arg);
 }
 
-static size_t
-frame_length(const uint8_t *p)
-{
-	return (size_t)p[0] << 24 | (size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3];
-}
-
 /* Hands out every whole frame that is there; stops when the handler says so. */
 static void
 dispatch(struct link *l)
 {
-	while (!l->paused && !l->ended && !l->closing && l->in_end - l->in_start >= WORD) {
-		const uint8_t *p = l->in + l->in_start;
-		size_t n = frame_length(p);
+	struct slice frame;
+	int r;
 
-		if (n == 0 || n > FRAME_MAX) {
+	while (can_read(l)) {
+		r = inbox_take(&l->in, &frame);
+		if (r < 0)
 			link_fault(l, "frame length");
+		if (r <= 0)
 			return;
-		}
-		if (l->in_end - l->in_start - WORD < n)
-			break;
-		l->in_start += WORD + n;
-		dispatch_frame(l, p + WORD, n);
+		dispatch_frame(l, frame);
 	}
-	if (l->in_start == l->in_end)
-		l->in_start = l->in_end = 0;
-}
-
-/* Bytes that the buffer should hold: more where frames are large or many wait. */
-static size_t
-wanted_cap(const struct link *l)
-{
-	size_t held = l->in_end - l->in_start, cap = l->in_cap > 0 ? l->in_cap : IN_FIRST;
-
-	if (held >= WORD && frame_length(l->in + l->in_start) + WORD > cap)
-		return frame_length(l->in + l->in_start) + WORD;
-	if (l->in_full && cap < LINK_READ_MAX)
-		return cap * 2 < LINK_READ_MAX ? cap * 2 : LINK_READ_MAX;
-	return cap;
-}
-
-/* Makes room behind what has been read.  Returns 0 or -ENOMEM. */
-static int
-make_room(struct link *l)
-{
-	size_t held = l->in_end - l->in_start, cap = wanted_cap(l);
-	uint8_t *grown;
-
-	if (held == 0 && cap > KEEP_MAX)
-		cap = KEEP_MAX;
-	if (held > 0 && l->in_start > 0)
-		memmove(l->in, l->in + l->in_start, held);
-	l->in_start = 0;
-	l->in_end = held;
-	if (cap == l->in_cap)
-		return 0;
-	grown = realloc(l->in, cap);
-	if (grown == NULL)
-		return -ENOMEM;
-	l->in = grown;
-	l->in_cap = cap;
-	return 0;
 }
 
 /* Reads once. */
 static void
 fill(struct link *l)
 {
+	uint8_t *p;
 	size_t room;
 	ssize_t n;
 
-	if (make_room(l) < 0) {
+	if (inbox_room(&l->in, &p, &room) < 0) {
 		end_error(l, ENOMEM);
 		return;
 	}
-	room = l->in_cap - l->in_end;
-	n = l->io->read(l->fd, l->in + l->in_end, room < LINK_READ_MAX ? room : LINK_READ_MAX);
-	l->in_full = n == (ssize_t)room;
+	n = l->io->read(l->fd, p, room);
 	if (n > 0)
-		l->in_end += (size_t)n;
+		inbox_filled(&l->in, (size_t)n, room);
 	else if (n == 0 || errno == ECONNRESET)
 		end_link(l, LINK_END_EOF); /* half a frame is nothing */
 	else if (errno != EAGAIN && errno != EINTR)
 		end_error(l, errno);
-}
-
-static bool
-can_read(const struct link *l)
-{
-	return !l->paused && !l->ended && !l->closing;
 }
 
 void
@@ -411,7 +363,7 @@ link_resume(struct link *l)
 	if (event_add(l->readable, NULL) < 0)
 		end_error(l, ENOMEM);
 	/* Frames that were held back come from the loop, never from within here. */
-	if (l->in_end > l->in_start)
+	if (inbox_holds(&l->in))
 		event_active(l->soon, EV_TIMEOUT, 0);
 }
 
@@ -431,7 +383,7 @@ finish(struct link *l)
 	if (l->timeout != NULL)
 		event_free(l->timeout);
 	close(l->fd);
-	free(l->in);
+	inbox_finish(&l->in);
 	buf_finish(&l->out);
 	pending_finish(&l->pending);
 	free(l);

@@ -24,7 +24,7 @@ struct link;
 
 /* Why a link ended. */
 enum link_end {
-	LINK_END_EOF, /* the peer closed (ECONNRESET counts as this); complete frames came first */
+	LINK_END_EOF, /* the peer closed (or ECONNRESET); complete frames came first */
 	LINK_END_FAULT, /* the peer broke the protocol: `fault` says how */
 	LINK_END_SLOW, /* LINK_QUEUE_MAX bytes lie unread */
 	LINK_END_ERROR, /* the system: `error` is an errno */

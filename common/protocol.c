@@ -15,7 +15,8 @@
  */
 #define ENUMERATION(type) static const char *const names_##type[] = {
 #define V(type, name)	  #name,
-#define UNUSED_NAMES(id)  __attribute__((unused)) static const char *const unused_names_##id[] = {
+#define UNUSED_NAMES(id)  \
+	__attribute__((unused)) static const char *const unused_names_##id[] = {
 #define REQUEST(id, method, from, to, states, doc) UNUSED_NAMES(id)
 #define NOTIFY(id, method, from, to, states, doc)  UNUSED_NAMES(id)
 #define REPLY(id)				   UNUSED_NAMES(id##_reply)
@@ -54,13 +55,15 @@
 	{										\
 		typedef struct msg_##row_id row;					\
 		static const struct msg_desc desc = {					\
-			.type = MSG_##row_id, .kind = (row_kind), .method = (row_method),	\
-			.id = #row_id, .from = (row_from), .to = (row_to),		\
+			.type = MSG_##row_id, .kind = (row_kind),			\
+			.method = (row_method), .id = #row_id,				\
+			.from = (row_from), .to = (row_to),				\
 			.states = (row_states), .size = sizeof(row), .doc = (row_doc),	\
 			.fields = {
 #define FIELD(field, field_type, field_min, field_max, need, field_doc, ...)		\
 	{ .name = #field, .name_n = sizeof(#field) - 1, .type = (field_type),		\
-		.offset = offsetof(row, field), .has_offset = offsetof(row, has_##field),	\
+		.offset = offsetof(row, field),						\
+		.has_offset = offsetof(row, has_##field),				\
 		.min = (field_min), .max = (field_max), .required = (need),		\
 		.doc = (field_doc), __VA_ARGS__ },
 
@@ -70,15 +73,18 @@
 		static const struct msg_desc desc = {	\
 			.fields = {
 #define V(type, name)
-#define REQUEST(id, method, from, to, states, doc) ROW(id, MSG_REQUEST, method, from, to, states, doc)
-#define NOTIFY(id, method, from, to, states, doc)  ROW(id, MSG_NOTIFY, method, from, to, states, doc)
+#define REQUEST(id, method, from, to, states, doc) \
+	ROW(id, MSG_REQUEST, method, from, to, states, doc)
+#define NOTIFY(id, method, from, to, states, doc) \
+	ROW(id, MSG_NOTIFY, method, from, to, states, doc)
 #define REPLY(id) ROW(id##_reply, MSG_RESPONSE, NULL, to_##id, from_##id, ANY_STATE, "")
 #define STR(field, min, max, need, doc)	 FIELD(field, FIELD_STR, min, max, need, doc)
 #define BIN(field, min, max, need, doc)	 FIELD(field, FIELD_BIN, min, max, need, doc)
 #define UINT(field, max, need, doc)	 FIELD(field, FIELD_UINT, 0, max, need, doc)
 #define BOOL(field, need, doc)		 FIELD(field, FIELD_BOOL, 0, 1, need, doc)
-#define ENUM(field, type, need, doc)	 FIELD(field, FIELD_ENUM, 0, countof(names_##type) - 2, need, doc, \
-	.names = names_##type, .enumeration = #type)
+#define ENUM(field, type, need, doc)				\
+	FIELD(field, FIELD_ENUM, 0, countof(names_##type) - 2, need, doc,	\
+	    .names = names_##type, .enumeration = #type)
 #define VALUE(field, max, need, doc)	 FIELD(field, FIELD_VALUE, 1, max, need, doc)
 #define MAP(field, max, need, doc)	 FIELD(field, FIELD_MAP, 1, max, need, doc)
 #define LIST(field, max, need, doc)	 FIELD(field, FIELD_LIST, 1, max, need, doc)
@@ -99,7 +105,7 @@ protocol_desc(enum msg_type type)
 #define V(type, name)
 #define REQUEST(id, method, from, to, states, doc) case MSG_##id: return desc_##id();
 #define NOTIFY(id, method, from, to, states, doc)  case MSG_##id: return desc_##id();
-#define REPLY(id)				   case MSG_##id##_reply: return desc_##id##_reply();
+#define REPLY(id) case MSG_##id##_reply: return desc_##id##_reply();
 #define STR(field, min, max, need, doc)
 #define BIN(field, min, max, need, doc)
 #define UINT(field, max, need, doc)

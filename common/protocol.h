@@ -167,7 +167,7 @@ struct msg_desc {
 	enum msg_kind kind; /* MSG_RESPONSE for a reply row */
 	const char *method; /* NULL for a reply row */
 	const char *id; /* "tool_invoke", "tool_invoke_reply" */
-	unsigned from, to; /* masks of enum role, as this row travels: a reply's are its request's, swapped */
+	unsigned from, to; /* masks of enum role; a reply's are its request's, swapped */
 	unsigned states; /* mask of enum link_state; for a reply every one */
 	size_t size; /* of its struct */
 	const char *doc;

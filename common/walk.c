@@ -142,13 +142,15 @@ integer(struct walk *w, uint8_t tag)
 	if (r < 0)
 		return r;
 	if (tag < 0xd0) /* unsigned */
-		return v >= least[log2_width] ? 0 : bad(w, "integer is not in its shortest form");
+		return v >= least[log2_width] ? 0
+					      : bad(w, "integer is not in its shortest form");
 	/* Signed forms are for what is below zero and fits no smaller one. */
 	if (!(v >> (width * 8 - 1)))
 		return bad(w, "integer is not in its shortest form");
 	if (width < 8)
 		v |= ~(uint64_t)0 << (width * 8);
-	return (int64_t)v < below[log2_width] ? 0 : bad(w, "integer is not in its shortest form");
+	return (int64_t)v < below[log2_width] ? 0
+					      : bad(w, "integer is not in its shortest form");
 }
 
 static int

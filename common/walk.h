@@ -6,8 +6,9 @@
  * left over, depth over VALUE_DEPTH_MAX, more than VALUE_NODES_MAX values, extension
  * types, the byte 0xc1, keys that are not strings, duplicate keys, invalid UTF-8,
  * integers and lengths that are not in their shortest form, floats that are not 64 bits
- * wide or not finite.  Keys count as values; arrays and maps nest, scalars do not.  What passes has exactly one meaning: what was decided and what is
- * executed are the same value.  Duplicate keys cost O(n log n) at worst.  Pure.
+ * wide or not finite.  Keys count as values; arrays and maps nest, scalars do not.  What
+ * passes has exactly one meaning: what was decided and what is executed are the same
+ * value.  Duplicate keys cost O(n log n) at worst.  Pure.
  */
 #ifndef COMMON_WALK_H
 #define COMMON_WALK_H

@@ -49,12 +49,12 @@ LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 		return 0;
 	}
 	if (sample_encode(&once, &m) == 0) {
-		must(protocol_decode(once.p + 4, once.n - 4, from, to, state, pending, &type, &m,
-			 &fault) == 0);
+		must(protocol_decode(once.p + 4, once.n - 4, from, to, state, pending, &type,
+			 &m, &fault) == 0);
 		must(sample_encode(&twice, &m) == 0);
 		must(once.n == twice.n && memcmp(once.p, twice.p, once.n) == 0);
 	} else {
-		/* Only an error with details, which no public function writes. */
+		/* Only an error with details or a NUL, which no public function writes. */
 		must(m.failed);
 	}
 	buf_finish(&once);

@@ -208,13 +208,14 @@ static inline int
 sample_encode(struct buf *out, const struct message *m)
 {
 	char code[65], text[ERROR_MESSAGE_MAX + 1];
+	bool has_nul = m->failed &&
+	    (memchr(m->error.code.p, 0, m->error.code.n) != NULL ||
+		memchr(m->error.message.p, 0, m->error.message.n) != NULL);
 
-	if (m->failed && m->error.details.n == 0 && memchr(m->error.code.p, 0, m->error.code.n) == NULL &&
-	    (m->error.message.n == 0 || memchr(m->error.message.p, 0, m->error.message.n) == NULL)) {
+	if (m->failed && m->error.details.n == 0 && !has_nul) {
 		memcpy(code, m->error.code.p, m->error.code.n);
 		code[m->error.code.n] = '\0';
-		if (m->error.message.n > 0)
-			memcpy(text, m->error.message.p, m->error.message.n);
+		memcpy(text, m->error.message.p, m->error.message.n);
 		text[m->error.message.n] = '\0';
 		return protocol_refuse(out, m->msgid, code, text, m->error.retryable);
 	}

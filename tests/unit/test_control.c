@@ -54,7 +54,8 @@ send_raw(const void *p, size_t n, const int *fds, unsigned nfds)
 	if (nfds > 0) {
 		msg.msg_control = cmsg.bytes;
 		msg.msg_controllen = CMSG_SPACE(nfds * sizeof(int));
-		cmsg.align = (struct cmsghdr) { CMSG_LEN(nfds * sizeof(int)), SOL_SOCKET, SCM_RIGHTS };
+		cmsg.align =
+		    (struct cmsghdr){ CMSG_LEN(nfds * sizeof(int)), SOL_SOCKET, SCM_RIGHTS };
 		memcpy(CMSG_DATA(&cmsg.align), fds, nfds * sizeof(int));
 	}
 	ck_assert_int_eq(sendmsg(ends[0], &msg, 0), (ssize_t)n);
@@ -142,8 +143,8 @@ END_TEST
 START_TEST(a_struct_of_another_size_is_refused_and_its_descriptors_are_closed)
 {
 	static const char bytes[sizeof(struct control) + 8];
-	static const size_t sizes[] = { 1, sizeof(struct control) - 1, sizeof(struct control) + 1,
-		sizeof bytes };
+	static const size_t sizes[] = { 1, sizeof(struct control) - 1,
+		sizeof(struct control) + 1, sizeof bytes };
 	struct control got = { .verb = 77 };
 	int fds[CONTROL_FDS_MAX], null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	unsigned n, before = open_descriptors();

@@ -77,7 +77,8 @@ main(void)
 	int failed;
 
 	tcase_add_loop_test(tc, every_ending_is_found_by_its_name, ENDING_none + 1, ENDING_MAX);
-	tcase_add_loop_test(tc, every_ending_says_something_in_every_column, ENDING_none + 1, ENDING_MAX);
+	tcase_add_loop_test(
+	    tc, every_ending_says_something_in_every_column, ENDING_none + 1, ENDING_MAX);
 	tcase_add_test(tc, numbers_and_names_of_nothing_are_nothing);
 	tcase_add_test(tc, the_status_of_a_turn_is_an_exit_status);
 	suite_add_tcase(s, tc);

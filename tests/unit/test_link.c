@@ -274,7 +274,8 @@ END_TEST
 /* _i: what is wrong with the version that the other side names. */
 START_TEST(the_side_that_says_hello_is_ready_with_its_answer)
 {
-	struct msg_hello_reply reply = { .protocol = PROTOCOL_VERSION + _i, .frameMax = FRAME_MAX };
+	struct msg_hello_reply reply = { .protocol = PROTOCOL_VERSION + _i,
+		.frameMax = FRAME_MAX };
 	struct buf b = { 0 };
 	struct host h;
 
@@ -440,9 +441,12 @@ END_TEST
 
 START_TEST(a_request_is_answered_once)
 {
-	struct msg_operation_run m = { .operation = slice_of("op"), .executionId = slice_of("e"),
-		.agent = slice_of("a:b"), .message = { (const uint8_t *)"\xc0", 1 },
-		.tools = { (const uint8_t *)"\x90", 1 }, .context = { (const uint8_t *)"\x80", 1 } };
+	struct msg_operation_run m = { .operation = slice_of("op"),
+		.executionId = slice_of("e"),
+		.agent = slice_of("a:b"),
+		.message = { (const uint8_t *)"\xc0", 1 },
+		.tools = { (const uint8_t *)"\x90", 1 },
+		.context = { (const uint8_t *)"\x80", 1 } };
 	struct msg_operation_run_reply reply = { .status = outcome_status_complete };
 	uint32_t first, second;
 	struct buf b = { 0 };
@@ -500,7 +504,7 @@ START_TEST(descriptors_that_nobody_asked_for_are_discarded)
 }
 END_TEST
 
-/* ---- the end ------------------------------------------------------------------------------- */
+/* ---- the end ----------------------------------------------------------------------------- */
 
 /* _i: bytes of the last frame that never come. */
 START_TEST(what_came_before_end_of_file_is_heard_and_half_a_frame_is_not)
@@ -711,7 +715,7 @@ START_TEST(a_descriptor_that_cannot_be_used_is_an_error)
 }
 END_TEST
 
-/* ---- flow ---------------------------------------------------------------------------------- */
+/* ---- flow -------------------------------------------------------------------------------- */
 
 static void
 pause_at_second(struct host *h, const struct message *m)
@@ -861,7 +865,7 @@ START_TEST(what_a_turn_queues_leaves_in_that_turn_with_one_write_a_link)
 }
 END_TEST
 
-/* ---- a kernel of moods ----------------------------------------------------------------------- */
+/* ---- a kernel of moods ------------------------------------------------------------------- */
 
 static unsigned mood;
 
@@ -1001,7 +1005,7 @@ START_TEST(a_peer_that_stopped_reading_is_still_heard)
 }
 END_TEST
 
-/* ---- open requests ----------------------------------------------------------------------------- */
+/* ---- open requests ----------------------------------------------------------------------- */
 
 START_TEST(open_requests_are_found_added_and_removed)
 {
@@ -1057,8 +1061,9 @@ main(void)
 	tcase_add_test(frames, many_frames_in_one_write_arrive_in_one_turn);
 	tcase_add_test(frames, frames_of_every_size_arrive_whole);
 	tcase_add_test(frames, the_largest_frame_arrives_and_small_ones_after_it);
-	tcase_add_loop_test(frames, a_malformed_frame_ends_the_link_and_what_came_before_it_counts,
-	    0, (int)countof(broken));
+	tcase_add_loop_test(frames,
+	    a_malformed_frame_ends_the_link_and_what_came_before_it_counts, 0,
+	    (int)countof(broken));
 	tcase_add_test(frames, a_request_is_answered_once);
 	tcase_add_test(frames, descriptors_that_nobody_asked_for_are_discarded);
 	tcase_add_loop_test(

@@ -32,7 +32,8 @@ assert_same_again(const struct buf *b, const struct msg_desc *desc)
 	struct message m;
 	int r = sample_decode(b, desc, &m, &fault);
 
-	ck_assert_msg(r == 0, "%s: %s %s", desc->id, fault.rule, fault.field ? fault.field : "");
+	ck_assert_msg(
+	    r == 0, "%s: %s %s", desc->id, fault.rule, fault.field ? fault.field : "");
 	ck_assert_int_eq(m.type, desc->type);
 	ck_assert_int_eq(m.kind, desc->kind);
 	ck_assert_int_eq(sample_encode(&again, &m), 0);
@@ -252,12 +253,14 @@ START_TEST(every_range_holds_at_its_edges)
 		case FIELD_UINT:
 			ck_assert_str_eq(rule_at(desc, f, f->max), "none");
 			if (f->max < UINT64_MAX)
-				ck_assert_str_eq(rule_at(desc, f, f->max + 1), "number out of range");
+				ck_assert_str_eq(
+				    rule_at(desc, f, f->max + 1), "number out of range");
 			break;
 		case FIELD_STR:
 		case FIELD_BIN:
 			if (f->min > 0)
-				ck_assert_str_eq(rule_at(desc, f, f->min - 1), "length out of range");
+				ck_assert_str_eq(
+				    rule_at(desc, f, f->min - 1), "length out of range");
 			/* fall through */
 		case FIELD_VALUE:
 		case FIELD_MAP:
@@ -487,8 +490,9 @@ START_TEST(without_open_requests_every_response_is_a_fault)
 	struct fault fault = { 0 };
 	struct message m;
 
-	ck_assert_int_eq(protocol_decode(reply, sizeof reply, ROLE_BROKER, ROLE_WORKER, LINK_BUSY,
-	    NULL, NULL, &m, &fault), -EPROTO);
+	ck_assert_int_eq(protocol_decode(reply, sizeof reply, ROLE_BROKER, ROLE_WORKER,
+			     LINK_BUSY, NULL, NULL, &m, &fault),
+	    -EPROTO);
 	ck_assert_str_eq(fault.rule, "reply to nothing");
 }
 END_TEST
@@ -533,8 +537,10 @@ good_invoke(void)
 {
 	static const uint8_t empty_map[] = { 0x80 };
 
-	return (struct msg_tool_invoke) {
-		.operation = slice_of("op"), .id = slice_of("1"), .tool = slice_of("files.read"),
+	return (struct msg_tool_invoke){
+		.operation = slice_of("op"),
+		.id = slice_of("1"),
+		.tool = slice_of("files.read"),
 		.arguments = { empty_map, 1 },
 	};
 }
@@ -606,7 +612,9 @@ START_TEST(a_frame_that_would_be_too_long_is_not_written)
 {
 	struct buf value = { 0 }, map = { 0 }, list = { 0 }, out = { 0 };
 	struct msg_operation_run m = {
-		.operation = slice_of("op"), .executionId = slice_of("e"), .agent = slice_of("a:b"),
+		.operation = slice_of("op"),
+		.executionId = slice_of("e"),
+		.agent = slice_of("a:b"),
 	};
 
 	sample_filler(&value, ARGUMENTS_MAX);
@@ -635,8 +643,9 @@ START_TEST(a_refusal_reads_back)
 	struct message m;
 
 	ck_assert_int_eq(protocol_refuse(&out, 7, "turn_draining", "the turn drains", true), 0);
-	ck_assert_int_eq(protocol_decode(out.p + 4, out.n - 4, ROLE_BROKER, ROLE_WORKER, LINK_BUSY,
-	    sample_pending, &type, &m, &fault), 0);
+	ck_assert_int_eq(protocol_decode(out.p + 4, out.n - 4, ROLE_BROKER, ROLE_WORKER,
+			     LINK_BUSY, sample_pending, &type, &m, &fault),
+	    0);
 	ck_assert(m.failed && m.error.retryable);
 	ck_assert(slice_is(m.error.code, "turn_draining"));
 	ck_assert(slice_is(m.error.message, "the turn drains"));
@@ -664,7 +673,8 @@ START_TEST(a_bare_map_reads_back)
 		ck_assert_int_eq(
 		    protocol_unpack(map.p, map.n - 1, desc->type, &u, &fault), -EPROTO);
 	}
-	ck_assert_int_eq(protocol_unpack((const uint8_t *)"\xc0", 1, desc->type, &u, &fault), -EPROTO);
+	ck_assert_int_eq(
+	    protocol_unpack((const uint8_t *)"\xc0", 1, desc->type, &u, &fault), -EPROTO);
 	ck_assert_str_eq(fault.rule, "fields are not a map");
 	buf_finish(&map);
 	buf_finish(&again);
@@ -705,8 +715,10 @@ END_TEST
 START_TEST(the_form_on_the_wire_is_the_one_that_is_documented)
 {
 	/* The example of docs/PROTOCOL.md. */
-	static const char hello[] = "\x00\x00\x00\x1e\x94\x00\x01\xa5hello\x91\x82\xa8protocol\x01"
-				    "\xa4name\xa3" "bot";
+	static const char hello[] =
+	    "\x00\x00\x00\x1e\x94\x00\x01\xa5hello\x91\x82\xa8protocol\x01"
+	    "\xa4name\xa3"
+	    "bot";
 	struct msg_hello m = { .protocol = 1, .has_name = true, .name = slice_of("bot") };
 	struct buf out = { 0 };
 
@@ -734,7 +746,8 @@ main(void)
 		&the_table_is_in_order_and_every_method_is_found,
 	};
 	Suite *s = suite_create("protocol");
-	TCase *rows = tcase_create("rows"), *form = tcase_create("form"), *all = tcase_create("all");
+	TCase *rows = tcase_create("rows"), *form = tcase_create("form"),
+	      *all = tcase_create("all");
 	TCase *write = tcase_create("write");
 	SRunner *runner;
 	size_t i;
@@ -744,7 +757,8 @@ main(void)
 		tcase_add_loop_test(rows, *per_row[i], 0, MSG_TYPE_MAX);
 	tcase_add_test(all, every_message_reads_and_writes_the_same_bytes);
 	tcase_add_test(all, every_truncation_is_refused);
-	tcase_add_loop_test(form, the_form_of_a_message_is_checked_first, 0, (int)countof(shapes));
+	tcase_add_loop_test(
+	    form, the_form_of_a_message_is_checked_first, 0, (int)countof(shapes));
 	tcase_add_loop_test(form, a_response_is_an_error_or_a_result, 0, (int)countof(replies));
 	tcase_add_test(form, without_open_requests_every_response_is_a_fault);
 	tcase_add_test(form, a_fault_names_the_rule_the_method_and_the_field);

@@ -184,8 +184,9 @@ START_TEST(each_rule_refuses_what_it_names)
 	if (cases[_i].rule == NULL)
 		ck_assert_msg(rule == NULL, "%s: %s", cases[_i].hex, rule);
 	else
-		ck_assert_msg(rule != NULL && strcmp(rule, cases[_i].rule) == 0, "%s: %s, not %s",
-		    cases[_i].hex, rule != NULL ? rule : "passes", cases[_i].rule);
+		ck_assert_msg(rule != NULL && strcmp(rule, cases[_i].rule) == 0,
+		    "%s: %s, not %s", cases[_i].hex, rule != NULL ? rule : "passes",
+		    cases[_i].rule);
 }
 END_TEST
 
@@ -357,7 +358,8 @@ START_TEST(keys_of_maps_inside_maps_are_kept_apart)
 END_TEST
 
 static const int64_t edges[] = { 0, 1, 127, 128, 255, 256, 65535, 65536, 4294967295, 4294967296,
-	INT64_MAX, -1, -32, -33, -128, -129, -32768, -32769, -2147483648, -2147483649, INT64_MIN };
+	INT64_MAX, -1, -32, -33, -128, -129, -32768, -32769, -2147483648, -2147483649,
+	INT64_MIN };
 
 START_TEST(writers_are_canonical_and_read_back)
 {
@@ -456,8 +458,10 @@ END_TEST
 START_TEST(the_canonical_form_sorts_keys_at_every_depth)
 {
 	uint8_t in[64], want[64];
-	size_t n = unhex("83 a162 82 a17a 01 a161 02 a2 6161 91 82 a162 c0 a0 c0 a161 cc80", in);
-	size_t m = unhex("83 a161 cc80 a2 6161 91 82 a0 c0 a162 c0 a162 82 a161 02 a17a 01", want);
+	size_t n =
+	    unhex("83 a162 82 a17a 01 a161 02 a2 6161 91 82 a162 c0 a0 c0 a161 cc80", in);
+	size_t m =
+	    unhex("83 a161 cc80 a2 6161 91 82 a0 c0 a162 c0 a162 82 a161 02 a17a 01", want);
 	struct buf b = { 0 };
 
 	ck_assert_ptr_null(rule_of(in, n));
@@ -550,7 +554,8 @@ main(void)
 	tcase_add_test(bounds, the_number_of_values_is_bounded);
 	tcase_add_test(bounds, duplicate_keys_are_found_in_maps_of_every_size);
 	tcase_add_test(bounds, keys_of_maps_inside_maps_are_kept_apart);
-	tcase_add_loop_test(values, writers_are_canonical_and_read_back, 0, (int)countof(edges));
+	tcase_add_loop_test(
+	    values, writers_are_canonical_and_read_back, 0, (int)countof(edges));
 	tcase_add_test(values, lengths_at_the_edges_of_their_forms_read_back);
 	tcase_add_test(values, values_are_skipped_whole_and_found_by_key);
 	tcase_add_test(values, the_canonical_form_sorts_keys_at_every_depth);
