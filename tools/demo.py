@@ -250,6 +250,14 @@ def work(world):
     return True
 
 
+def first_run(world):
+    """The id of the only run so far; None if it cannot be told."""
+    lines = subprocess.run([str(CAISSON), "audit", "--state", str(world.state), "show"],
+                           capture_output=True, text=True, timeout=SECONDS,
+                           check=False).stdout.splitlines()
+    return lines[0].strip() if lines and " " not in lines[0].strip() else None
+
+
 def keep(path):
     """Copies the index to where it outlives the demo; None if that cannot be."""
     try:
@@ -295,6 +303,8 @@ def refusal(name, run):
     out = run.output()
     if isinstance(out, dict) and "refused" in out:
         who, code = out["refused"], out["why"]
+        if ("broker", code) in LAYERS:
+            who = "broker"  # a failed status, but decided before any provider was asked
         meaning = LAYERS.get((name, code)) or LAYERS.get((who, code), "")
         return who, code, meaning
     kind, detail = run.cause()
@@ -367,30 +377,38 @@ def clean(world, listener):
     return harm
 
 
-def record(world):
-    """The audit trail and its chain; returns whether it verifies."""
+def audit(world, *words):
+    """Prints the command; returns its lines and whether it succeeded."""
+    command(["caisson", "audit", *words])
+    p = subprocess.run([str(CAISSON), "audit", "--state", str(world.state), *words],
+                       capture_output=True, text=True, timeout=SECONDS, check=False)
+    return (p.stdout + p.stderr).splitlines(), p.returncode == 0
+
+
+def excerpt(lines, first, last):
+    """The first and the last of many lines."""
+    room = WIDTH - 2 if TTY else None  # a pipe gets the whole line
+    for line in lines[:first]:
+        print(f"  {line[:room]}")
+    if len(lines) > first + last:
+        print(dim(f"  … {len(lines) - first - last} more lines …"))
+    for line in lines[max(first, len(lines) - last):]:
+        print(f"  {line[:room]}")
+
+
+def record(world, run_id):
+    """The audit trail and its chain; returns whether it verifies and keeps no secret."""
     title("3  The record of all of it")
-    caisson = [str(CAISSON), "audit", "--state", str(world.state)]
-    shown = subprocess.run([*caisson, "show"], capture_output=True, text=True, timeout=SECONDS,
-                           check=False)
-    lines = shown.stdout.splitlines()
-    command(["caisson", "audit", "show"])
-    head, tail = lines[:6], lines[-14:] if len(lines) > 20 else lines[6:]
-    for line in head:
-        print(f"  {line[:WIDTH - 2]}")
-    if len(lines) > 20:
-        print(dim(f"  … {len(lines) - 20} more lines …"))
-    for line in tail:
-        print(f"  {line[:WIDTH - 2]}")
-    leaked = [t for t in world.tokens if t in shown.stdout]
-    command(["caisson", "audit", "verify"])
-    verify = subprocess.run([*caisson, "verify"], capture_output=True, text=True, timeout=SECONDS,
-                            check=False)
-    for line in (verify.stdout + verify.stderr).splitlines()[-14:]:
-        print(f"  {line[:WIDTH - 2]}")
+    everything, shown = audit(world, "show", *(["--run", run_id] if run_id else []))
+    excerpt(everything, 10, 5)
+    denied, queried = audit(world, "query", "--outcome", "denied")
+    excerpt(denied, 16, 0)
+    lines, verified = audit(world, "verify")
+    excerpt(lines, 2, 1)
+    leaked = any(token in line for token in world.tokens for line in everything + denied)
     if leaked:
         print(f"  {bad('a secret stands in the record')}")
-    return shown.returncode == 0 and verify.returncode == 0 and lines and not leaked
+    return shown and queried and verified and not leaked
 
 
 def main():
@@ -402,8 +420,9 @@ def main():
         world = World(pathlib.Path(folder))
         if not work(world):
             return 1
+        run_id = first_run(world)
         refused, not_refused, unseen = hostile(world)
-        verified = record(world)
+        verified = record(world, run_id)
     seconds = time.monotonic() - start
     title("Result")
     parts = [good("useful work done"), good(f"{refused} attempts refused")]

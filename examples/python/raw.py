@@ -11,9 +11,9 @@ FD = int(os.environ["CAISSON_LINK_FD"])
 
 
 def pack(v):
-    """The shortest MessagePack of what this program sends: None, int >= 0, str, list, dict."""
-    if v is None:
-        return b"\xc0"
+    """The shortest MessagePack of what this program sends: None, bool, int >= 0, str, list, dict."""
+    if v is None or isinstance(v, bool):
+        return bytes([0xC0 if v is None else 0xC2 + v])
     if isinstance(v, int):
         return head(v, 0x00, 128, ((0xCC, 1), (0xCD, 2), (0xCE, 4), (0xCF, 8)))
     if isinstance(v, str):

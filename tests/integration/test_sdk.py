@@ -308,6 +308,7 @@ class Examples(unittest.TestCase):
         self.assertEqual(out, {"status": "complete", "output": 13})
         out = self.run_turn([sys.executable, raw], "docs/a", self.tools(denied=["docs/a"]))
         self.assertEqual(out["output"]["code"], "no_matching_grant")
+        self.assertIs(out["output"]["retryable"], False)
 
     def test_c_agent(self):
         library = wire.BUILD / "lib" / "libcaisson-runtime.a"
