@@ -79,6 +79,21 @@ join_cgroups(const struct plan *p)
 	}
 }
 
+/*
+ * Scripts write to /dev/stdout and /dev/fd/N, which opens the pipe anew and asks for its
+ * mode.  The pipe is the program's to use already; this lets it do so by name.
+ */
+static void
+own_pipes(const struct plan *p)
+{
+	struct stat st;
+
+	for (int fd = LAUNCH_FD_FIRST; fd < LAUNCH_FD_FIRST + 3; fd++)
+		if (fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) &&
+		    fchown(fd, p->h->uid, p->h->gid) < 0)
+			die(LAYER_DESCRIPTORS, errno);
+}
+
 static pid_t
 chamber_clone(const struct plan *p, struct plan_header *page)
 {
@@ -132,6 +147,7 @@ main(void)
 	if (p.h->flags & PLAN_ROOT) {
 		if (setgroups(0, NULL) < 0)
 			die(LAYER_UID, errno);
+		own_pipes(&p);
 		sources_open(&p, trees);
 	}
 	if (pipe2(gate, O_CLOEXEC) < 0)

@@ -276,10 +276,39 @@ class Works(unittest.TestCase):
             "print(pwd.getpwuid(os.getuid()).pw_name)\n")
         self.assertEqual((errors, out.strip(), end["status"]), ("", "caisson", 0))
 
+    def test_standard_streams_by_name(self):
+        done = subprocess.run([RUN, "--", "bash", "-c",
+                               "echo a > /dev/stdout; cat /dev/stdin >> /dev/fd/1; cat <(echo c); "
+                               "echo d > /dev/stderr"],
+                              input=b"b\n", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(done.stdout, b"a\nb\nc\n")
+        self.assertEqual(done.stderr.splitlines()[0], b"d")
+
     def test_perl_and_awk(self):
         out, errors, _ = shell("perl -e 'print 6*7, qq(\\n); system q(echo child)'; "
                                "awk 'BEGIN { print 1+1 }'")
         self.assertEqual((errors, out.split()), ("", ["42", "child", "2"]))
+
+
+class Dies(unittest.TestCase):
+    def test_with_its_supervisor(self):
+        # The whole tree holds the pipe: end-of-file means that nobody is left.
+        p = subprocess.Popen([RUN, "--", "sh", "-c",
+                              "(setsid sh -c 'sleep 1000' &); echo up; sleep 1000"],
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                             stderr=subprocess.DEVNULL)
+        self.assertEqual(p.stdout.readline(), b"up\n")
+        p.kill()
+        self.assertEqual(p.stdout.read(), b"")
+        p.wait()
+        p.stdout.close()
+
+    def test_leaving_no_mount(self):
+        with open("/proc/self/mountinfo") as f:
+            before = f.read()
+        self.test_with_its_supervisor()
+        with open("/proc/self/mountinfo") as f:
+            self.assertEqual(f.read(), before)
 
 
 @unittest.skipUnless(ROOT, "uids can be claimed by root only")
