@@ -117,8 +117,8 @@ index_query(struct index *x, uint64_t after, const struct msg_audit_read *f, ind
     void *arg)
 {
 	static const char select[] =
-	    "SELECT count, segment, offset, length FROM records WHERE count > ?"
-	    " AND at >= ? AND at < ?";
+	    "SELECT count, segment, offset, length FROM records WHERE count > ?1"
+	    " AND at >= ?2 AND (?3 IS NULL OR at < ?3)";
 	static const char order[] = " ORDER BY count LIMIT ?";
 	struct buf sql = { 0 };
 	struct slice texts[8];
@@ -142,9 +142,12 @@ index_query(struct index *x, uint64_t after, const struct msg_audit_read *f, ind
 		return failed(x, "ask");
 	}
 	sqlite3_bind_int64(s, 1, after > INT64_MAX ? INT64_MAX : (sqlite3_int64)after);
-	sqlite3_bind_int64(s, 2, f->has_since && f->since <= INT64_MAX ? (sqlite3_int64)f->since : 0);
-	sqlite3_bind_int64(
-	    s, 3, f->has_until && f->until <= INT64_MAX ? (sqlite3_int64)f->until : INT64_MAX);
+	sqlite3_bind_int64(s, 2,
+	    !f->has_since	     ? 0 :
+		f->since > INT64_MAX ? INT64_MAX :
+				       (sqlite3_int64)f->since);
+	if (f->has_until && f->until <= INT64_MAX)
+		sqlite3_bind_int64(s, 3, (sqlite3_int64)f->until);
 	for (i = 0; i < n; i++)
 		sqlite3_bind_text(
 		    s, 4 + i, (const char *)texts[i].p, (int)texts[i].n, SQLITE_STATIC);

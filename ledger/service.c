@@ -107,9 +107,7 @@ service_on_tick(evutil_socket_t fd, short events, void *arg)
 		move_head(s);
 		s->head_at_ms = now + HEAD_MS;
 	}
-	/* A read-only ledger looks again when it is asked. */
-	if (!s->ledger->readonly || !s->ledger->caught_up)
-		event_add(s->tick, &again);
+	event_add(s->tick, &again);
 }
 
 /* ---- requests ----------------------------------------------------------------------- */
@@ -162,7 +160,8 @@ handle_audit_verify(struct peer *p, const struct message *m)
 		link_refuse(p->link, m->msgid, "failed_precondition", "one at a time", true);
 		return;
 	}
-	follow_to_end(p->service);
+	if (!l->readonly)
+		follow_to_end(p->service);
 	p->verify = calloc(1, sizeof(*p->verify));
 	p->verify_msgid = m->msgid;
 	ret = p->verify ? verify_start(p->verify, l->journal_fd, l->index_fd,
@@ -289,8 +288,9 @@ peer_add(struct service *s, int fd, enum role role)
 	if (role == ROLE_BROKER)
 		link_set_state(p->link, LINK_READY);
 	TAILQ_INSERT_TAIL(&s->peers, p, entry);
-	/* Nobody is answered before the record has been read to its end once. */
-	if (!s->ledger->caught_up)
+	/* Nobody is answered before the record has been read to its end once; a read-only
+	 * ledger reads it when a question needs the index. */
+	if (!s->ledger->caught_up && !s->ledger->readonly)
 		link_pause(p->link);
 	return 0;
 }
@@ -373,7 +373,7 @@ service_create(struct event_base *base, struct ledger *l, int control_fd)
 	TAILQ_INIT(&s->peers);
 	s->tick = evtimer_new(base, service_on_tick, s);
 	s->verify = evtimer_new(base, service_on_verify, s);
-	if (!s->tick || !s->verify || event_add(s->tick, &now) < 0)
+	if (!s->tick || !s->verify || (!l->readonly && event_add(s->tick, &now) < 0))
 		ret = -ENOMEM;
 	if (ret == 0 && l->readonly)
 		ret = peer_add(s, control_fd, ROLE_CLIENT);
