@@ -162,6 +162,47 @@ class Writes(unittest.TestCase):
         self.assertEqual(end["status"], 1)
 
 
+class Mounts(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="chamber-")
+        self.addCleanup(shutil.rmtree, self.dir)
+
+    def test_a_link_planted_at_a_mount_point_is_not_followed(self):
+        # An earlier chamber could write here.
+        for name, to in (("sub", "/etc"), ("deep", "/tmp")):
+            os.symlink(to, os.path.join(self.dir, name))
+        for target in ("/work/sub", "/work/deep/er"):
+            with self.subTest(target):
+                out, _, end = chamber("echo", "it ran", options=(
+                    "-m", f"{self.dir}:/work:w", "-m", f"/usr/share:{target}"))
+                self.assertEqual((out, end["event"], end["layer"]), ("", "refused", "mounts"))
+        self.assertFalse(os.path.exists("/tmp/er"))
+
+    def test_a_target_cannot_climb(self):
+        for target in ("/a/../../x", "/..", "/", "/./x"):
+            with self.subTest(target):
+                _, _, end = chamber("true", options=("-m", f"/usr/share:{target}"))
+                self.assertEqual((end["event"], end["layer"]), ("refused", "mounts"))
+
+    def test_a_mount_over_what_the_chamber_has_is_the_operators_wish(self):
+        out, _, _ = shell("ls /tmp", options=("-m", f"{self.dir}:/tmp:w"))
+        self.assertEqual(out, "")
+
+    @unittest.skipUnless(ROOT, "mounts are id-mapped by root only")
+    def test_a_file_system_that_cannot_map_ids_is_refused(self):
+        _, _, end = chamber("true", options=("-m", "/sys/fs:/x"))
+        self.assertEqual((end["event"], end["layer"]), ("refused", "uid"))
+
+    def test_our_own_programs_are_shown_to_our_own(self):
+        for profile in ("broker", "ledger", "provider"):
+            out, errors, _ = chamber("ls", "-A", "/", options=("-p", profile))
+            self.assertIn("libexec", out.split(), errors)
+            if profile != "provider":
+                self.assertLessEqual({"libexec", "usr", "dev"}, set(out.split()))
+                self.assertNotIn("etc", out.split())
+                self.assertNotIn("proc", out.split())
+
+
 class Reaches(unittest.TestCase):
     def test_no_network(self):
         listener = socket.create_server(("127.0.0.1", 0))
@@ -174,6 +215,17 @@ class Reaches(unittest.TestCase):
             "    try: socket.socket(f, socket.SOCK_RAW if f == 16 else socket.SOCK_STREAM)\n"
             "    except OSError as e: print(e.errno)")
         self.assertEqual(out.split(), ["13"] * 4)
+
+    def test_declared_hosts_have_the_network_and_nothing_else(self):
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listener.close)
+        port = listener.getsockname()[1]
+        out, errors, _ = python(f"import socket; socket.create_connection(('127.0.0.1', {port})); "
+                                "print('connected')\n"
+                                "try: socket.socket(socket.AF_UNIX)\n"
+                                "except OSError as e: print(e.errno)",
+                                options=("-p", "provider", "-N"))
+        self.assertEqual((errors, out.split()), ("", ["connected", "13"]))
 
     def test_a_packet_socket_is_a_violation(self):
         _, _, end = python("import socket; socket.socket(17, 3)")

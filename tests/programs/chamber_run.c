@@ -3,9 +3,9 @@
  * descriptor 3 of its own or on standard error.
  *
  *   chamber_run [-p PROFILE] [-m SOURCE:TARGET[:w]]... [-t TMP_BYTES] [-n PIDS] [-M MEMORY]
- *       [-c CPU_SECONDS] [-C CPU_PERCENT] [-k MS] [-I] -- PROGRAM [ARGUMENT]...
+ *       [-c CPU_SECONDS] [-C CPU_PERCENT] [-k MS] [-I] [-N] -- PROGRAM [ARGUMENT]...
  *
- * -k: kill with ENDING_canceled that many ms after the start; -I: no init.
+ * -k: kill with ENDING_canceled that many ms after the start; -I: no init; -N: the host's network.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -111,7 +111,7 @@ main(int argc, char **argv)
 	struct launch *l;
 	int opt, ret;
 
-	while ((opt = getopt(argc, argv, "+p:m:t:n:M:c:C:k:I")) != -1) {
+	while ((opt = getopt(argc, argv, "+p:m:t:n:M:c:C:k:IN")) != -1) {
 		switch (opt) {
 		case 'p': c.profile = optarg; break;
 		case 'm': add_mount(&c, mounts, optarg); break;
@@ -122,6 +122,7 @@ main(int argc, char **argv)
 		case 'C': c.cpu_percent = strtoull(optarg, NULL, 10); break;
 		case 'k': kill_ms = strtol(optarg, NULL, 10); break;
 		case 'I': c.init = false; break;
+		case 'N': c.network = true; break;
 		default: return 125;
 		}
 	}
