@@ -17,6 +17,7 @@
 #include "supervisor/child_env.h"
 #include "supervisor/launch.h"
 #include "supervisor/peer.h"
+#include "supervisor/profiles.h"
 #include "supervisor/uid.h"
 
 #define CHILDREN_MAX  1024 /* at once: far more than one namespace's sessions need */
@@ -256,12 +257,31 @@ child_on_refused(struct launch *l, enum layer layer, int error, const struct exi
 	refuse_child(c, layer, error, exit);
 }
 
+/* Of a runtime's, the client hears; of a provider's, only the operator can. */
+static void
+log_forbidden(const struct child *c, const struct exit_facts *exit)
+{
+	const struct conf_namespace *config = c->owner->config;
+
+	if (exit->cause != ENDING_seccomp)
+		return;
+	if (c->kind == CHILD_PROVIDER)
+		log_warn("provider %s: ended, as its profile forbids the system call %s",
+		    config->providers.v[c->index].id,
+		    profile_syscall_name(exit->arch, exit->syscall));
+	else
+		log_info("runtime %s: ended, as its profile forbids the system call %s",
+		    config->runtimes.v[c->index].id,
+		    profile_syscall_name(exit->arch, exit->syscall));
+}
+
 static void
 child_on_exit(struct launch *l, const struct exit_facts *exit, void *arg)
 {
 	struct child *c = arg;
 
 	(void)l;
+	log_forbidden(c, exit);
 	tell(c, CONTROL_EXIT, LAYER_NONE, 0, exit);
 	destroy_child(c);
 }

@@ -264,12 +264,19 @@ ledger_on_control(const struct control *c, void *arg)
 	s->host->back_off_ms = BACK_OFF_FIRST_MS;
 }
 
-/* Its exit follows and says why; one that lives on without its link answers no heartbeat. */
+/*
+ * At end-of-file its exit follows and says why, and one that lives on without its link
+ * answers no heartbeat.  One that sent another form than ours is not waited for.
+ */
 static void
 service_on_end(int error, void *arg)
 {
-	(void)error;
-	(void)arg;
+	struct service *s = arg;
+
+	if (error == 0 || !s->launch)
+		return;
+	log_error("the control link of the %s broke: %s: killed", names[s->id], strerror(-error));
+	launch_kill(s->launch, ENDING_host_lost);
 }
 
 static const struct peer_handler service_peers[SERVICES] = {
