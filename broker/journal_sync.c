@@ -20,7 +20,7 @@ struct journal_sync {
 	pthread_cond_t ended; /* from the thread */
 	int fd;
 	uint64_t target, synced;
-	bool wanted, running, stop;
+	bool begun, wanted, running, stop;
 	int error;
 };
 
@@ -56,6 +56,8 @@ sync_main(void *arg)
 	struct journal_sync *s = arg;
 
 	pthread_mutex_lock(&s->lock);
+	s->begun = true;
+	pthread_cond_signal(&s->ended);
 	for (;;) {
 		while (!s->stop && (!s->wanted || s->error != 0))
 			pthread_cond_wait(&s->asked, &s->lock);
@@ -79,7 +81,14 @@ start_thread(struct journal_sync *s)
 		return -ret;
 	ret = pthread_create(&s->thread, NULL, sync_main, s);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return -ret;
+	if (ret != 0)
+		return -ret;
+	/* The caller's next filter may forbid what a thread does to begin. */
+	pthread_mutex_lock(&s->lock);
+	while (!s->begun)
+		pthread_cond_wait(&s->ended, &s->lock);
+	pthread_mutex_unlock(&s->lock);
+	return 0;
 }
 
 struct journal_sync *

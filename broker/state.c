@@ -333,8 +333,6 @@ state_loaded(struct broker *b)
 	if (loading.pending_fd >= 0)
 		journal_segment(b->journal, steal_fd(&loading.pending_fd),
 		    loading.pending_number, loading.pending_bytes);
-	else
-		journal_on_segment_wanted(loading.segment + 1, b);
 }
 
 void
@@ -402,8 +400,6 @@ ledger_on_message(struct link *l, const struct message *m, void *arg)
 		log_error("the ledger cannot give the state: %.*s", (int)m->error.message.n,
 		    (const char *)m->error.message.p);
 		b->on_settled(b); /* without its state no broker starts */
-	} else if (m->type == MSG_hello_reply && b->journal == NULL) {
-		state_ask(l, 0);
 	} else if (m->type == MSG_state_load_reply && b->journal == NULL) {
 		state_on_page(b, l, &m->u.state_load_reply);
 	}
@@ -438,6 +434,11 @@ state_ledger(struct broker *b, int fd)
 	}
 	link_close(b->ledger);
 	b->ledger = link_open(b->base, fd, ROLE_BROKER, ROLE_LEDGER, &ledger_handler, b);
-	if (b->ledger == NULL || link_hello(b->ledger, "caisson-broker") < 0)
+	if (b->ledger == NULL) {
 		log_error("cannot reach the ledger: out of memory");
+		return;
+	}
+	link_set_state(b->ledger, LINK_READY); /* both ends are ours: no hello */
+	if (b->journal == NULL)
+		state_ask(b->ledger, 0);
 }

@@ -1,0 +1,383 @@
+"""The real broker under a scripted supervisor: the test plays every other process.
+
+Host starts caisson-broker with a configuration, gives it a journal and a ledger's answer,
+and serves its control link on a thread: each CONTROL_SPAWN becomes a call of the test's
+`worker` or `provider` function on a thread of its own, with the other end of the link.
+A child ends when its function returns or when the broker orders a kill, and its exit is
+reported as the supervisor would.
+"""
+
+import array
+import fcntl
+import itertools
+import os
+import pathlib
+import select
+import socket
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+
+from wire import Closed, Peer, TIMEOUT, frame, program, unpack
+
+FORMAT = "=IIQIiIIIIIIQIiIIIIQQ"
+FIELDS = ("verb kind session index error cause layer flags uid gid pid count "
+          "x_kind x_status x_core x_cause x_syscall x_arch x_cpu x_peak").split()
+SEGMENT, LEDGER, CLIENT, LINK, STARTED, REFUSED, EXIT, PING, SHUTDOWN, NO_SEGMENT = range(1, 11)
+READY, PONG, SPAWN, KILL, SIGNAL, MORE, SETTLED = range(32, 39)
+TURN, COMMAND, PROVIDER = 1, 2, 3
+EXITED, SIGNALED = 1, 2
+
+# 3 and 4 are taken for good, so that nothing that Popen needs in the child is there.
+while os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) <= 4:
+    pass
+
+
+def control(**values):
+    return struct.pack(FORMAT, *[values.get(f, 0) for f in FIELDS])
+
+
+def tool(name, effect="read", idempotent=False, action="read", path="{path}", provider=0,
+         properties=None):
+    properties = properties or {"path": {"type": "string"}}
+    return {"name": name, "description": "", "namespace": name.split(".")[0],
+            "provider": provider, "effect": effect, "idempotent": idempotent,
+            "input": {"type": "object", "properties": properties, "required": list(properties)},
+            "action": action, "resource": "workspace", "path": path}
+
+
+def grant(id, path, actions, **members):
+    return ({"id": id, "subject": "agent:test", "issuer": "human:op", "namespace": "default",
+             "issuedAt": 0, **members},
+            [{"namespace": "workspace", "path": path, "scope": "descendants",
+              "actions": actions}])
+
+
+INVOKE = ({"id": "run", "subject": "agent:test", "issuer": "human:op", "namespace": "default",
+           "issuedAt": 0},
+          [{"namespace": "sharedos.execution", "path": ["test"], "scope": "exact",
+            "actions": ["invoke"]}])
+
+
+def config_frames(tools=(), grants=(), runtimes=None, concurrency=100, invoke=True, **broker):
+    rows = [("config.broker", {
+        "namespace": "default", "authority": "human:op", "owner": "human:op",
+        "purpose": "test", "key": b"k" * 32, "durability": "full", "maxSteps": 16,
+        "maxToolCalls": 64, "timeoutMs": 60000, "drainGraceMs": 0, "killGraceMs": 200,
+        "operator": os.getuid(), **broker})]
+    rows += [("config.runtime", r) for r in runtimes or [
+        {"id": "test", "version": "1", "kind": "turn"},
+        {"id": "command", "version": "1", "kind": "command"}]]
+    rows += [("config.provider", {"id": "p", "shared": False, "concurrency": concurrency})]
+    rows += [("config.tool", t) for t in tools]
+    for g, capabilities in ([INVOKE] if invoke else []) + list(grants):
+        rows.append(("config.grant", g))
+        rows += [("config.capability", c) for c in capabilities]
+    rows.append(("config.end", {}))
+    return b"".join(frame([2, method, [params]]) for method, params in rows)
+
+
+class Child:
+    """A scripted worker or provider."""
+
+    def __init__(self, host, spawn, function):
+        self.host, self.spawn, self.function = host, spawn, function
+        self.killed = threading.Event()
+        self.over = threading.Event()
+        self.lock = threading.Lock()
+        self.exit = dict(x_kind=EXITED, x_status=0)
+        ours, theirs = [], []
+        if spawn["kind"] != COMMAND:
+            a, b = socket.socketpair()
+            b.setblocking(False)
+            self.peer = Peer(a)
+            theirs.append(b.detach())
+        elif spawn["flags"]:
+            r, w = os.pipe()
+            os.set_blocking(w, False)
+            self.stdin = r
+            theirs.append(w)
+        for name in ["stderr"] if spawn["kind"] == PROVIDER else ["stdout", "stderr"]:
+            r, w = os.pipe()
+            os.set_blocking(r, False)
+            setattr(self, name, w)
+            theirs.append(r)
+        self.key = {k: spawn[k] for k in ("session", "kind", "index")}
+        host.tell(LINK, theirs, **self.key)
+        for fd in theirs:
+            os.close(fd)
+        host.tell(STARTED, **self.key)
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self):
+        try:
+            self.function(self)
+        except (Closed, TimeoutError, OSError):
+            pass
+        self.finish()
+
+    def finish(self, **exit):
+        with self.lock:
+            if self.over.is_set():
+                return
+            self.over.set()
+        for name in ("stdin", "stdout", "stderr"):
+            if hasattr(self, name):
+                os.close(getattr(self, name))
+                delattr(self, name)
+        if hasattr(self, "peer"):
+            try:
+                self.peer.sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+        try:
+            self.host.tell(EXIT, **self.key, **{**self.exit, **exit})
+        except OSError:
+            pass  # the broker is gone
+
+
+class Host:
+    def __init__(self, worker=None, provider=None, command=None, segment=None, state=None,
+                 auto_segment=True, **config):
+        self.functions = {TURN: worker, PROVIDER: provider, COMMAND: command}
+        self.children, self.kills, self.signals = [], [], []
+        self.directory = tempfile.TemporaryDirectory(prefix="caisson-test-")
+        self.segment = segment or self.new_segment
+        self.auto_segment = auto_segment
+        self.state = state or {}
+        self.ready, self.settled, self.gone = (threading.Event() for _ in range(3))
+        self.wanted = []
+        self.lock = threading.Lock()
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        theirs.setblocking(False)
+        memory = os.memfd_create("config")
+        os.write(memory, config_frames(**config))
+        os.lseek(memory, 0, 0)
+        # The broker finds them as 3 and 4, whatever they are here.
+        high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 64) for fd in (theirs.fileno(), memory)]
+
+        def place():
+            os.dup2(high[0], 3), os.dup2(high[1], 4)
+
+        self.log = tempfile.TemporaryFile()
+        self.process = subprocess.Popen([program("caisson-broker")], preexec_fn=place,
+                                        pass_fds=(3, 4), close_fds=True, stderr=self.log,
+                                        env={"ASAN_OPTIONS": "detect_leaks=1"})
+        for fd in (*high, memory):
+            os.close(fd)
+        theirs.close()
+        threading.Thread(target=self.serve, daemon=True).start()
+        ledger, broker_end = socket.socketpair()
+        broker_end.setblocking(False)
+        self.ledger = Peer(ledger)
+        threading.Thread(target=self.serve_ledger, daemon=True).start()
+        self.tell(LEDGER, [broker_end.fileno()])
+        broker_end.close()
+
+    # -- what the supervisor and the ledger do
+
+    def new_segment(self, number):
+        path = pathlib.Path(self.directory.name) / f"journal.{number:08d}"
+        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL)
+
+    def give_segment(self, number):
+        fd = self.segment(number)
+        if fd is None:
+            self.tell(NO_SEGMENT, error=28)
+            return
+        self.tell(SEGMENT, [fd], index=number, count=4 << 20)
+        os.close(fd)
+
+    def tell(self, verb, fds=(), **values):
+        data = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        with self.lock:
+            self.control.sendmsg([control(verb=verb, **values)], data)
+
+    def serve(self):
+        while True:
+            try:
+                data = self.control.recv(4096)
+            except OSError:
+                data = b""
+            if not data:
+                self.gone.set()
+                return
+            c = dict(zip(FIELDS, struct.unpack(FORMAT, data)))
+            if c["verb"] == READY:
+                self.ready.set()
+            elif c["verb"] == SETTLED:
+                self.settled.set()
+            elif c["verb"] == SPAWN:
+                self.children.append(Child(self, c, self.functions[c["kind"]]))
+            elif c["verb"] == KILL:
+                self.kills.append(c)
+                for child in list(self.children):
+                    if all(child.key[k] == c[k] for k in child.key):
+                        child.killed.set()
+                        child.finish(x_kind=SIGNALED, x_status=9, x_cause=c["cause"])
+            elif c["verb"] == SIGNAL:
+                self.signals.append(c)
+                for child in list(self.children):
+                    if child.key["session"] == c["session"] and hasattr(child, "on_signal"):
+                        child.on_signal(c["error"])
+            elif c["verb"] == MORE:
+                self.wanted.append(c["index"])
+                if self.auto_segment:
+                    self.give_segment(c["index"])
+
+    def serve_ledger(self):
+        try:
+            while True:
+                msgid, _ = self.ledger.expect("state.load")
+                self.ledger.reply(msgid, **{
+                    "count": 0, "hash": bytes(32), "segment": 0, "length": 0,
+                    "operations": [], "uses": [], "next": 0, **self.state})
+        except (Closed, TimeoutError, OSError):
+            pass
+
+    # -- what the test does
+
+    def client(self):
+        a, b = socket.socketpair()
+        b.setblocking(False)
+        assert self.ready.wait(TIMEOUT), self.log_text()
+        self.tell(CLIENT, [b.fileno()], uid=os.getuid(), gid=os.getgid(), pid=os.getpid())
+        b.close()
+        client = Client(a)
+        client.hello("client")
+        return client
+
+    def records(self):
+        """Every record of the journal, in order; asserts that the entries parse."""
+        found = []
+        for path in sorted(pathlib.Path(self.directory.name).glob("journal.*")):
+            data = path.read_bytes()
+            while data:
+                end = 4 + int.from_bytes(data[:4], "big")
+                found.append(unpack(data[36:end]))
+                data = data[end:]
+        return found
+
+    def log_text(self):
+        self.log.seek(0)
+        return self.log.read().decode("utf-8", "replace")
+
+    def close(self):
+        """Ends the broker as the supervisor does; returns its exit status and its log."""
+        try:
+            self.tell(SHUTDOWN)
+        except OSError:
+            pass
+        try:
+            status = self.process.wait(TIMEOUT)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            status = self.process.wait()
+        for child in self.children:
+            child.finish()
+        self.control.close()
+        self.ledger.close()
+        self.directory.cleanup()
+        return status, self.log_text()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        status, log = self.close()
+        if exc[0] is None:
+            assert status in (0, -9), (status, log)
+            assert "Sanitizer" not in log and "runtime error" not in log, log
+
+
+class Client(Peer):
+    def __init__(self, sock):
+        super().__init__(sock)
+        self.events, self.early = [], []
+
+    def expect_reply(self, msgid, timeout=TIMEOUT):
+        """Events may stand before the reply: they are kept for next_event()."""
+        while True:
+            m = self.receive(timeout)
+            if m[0] == 1 and m[1] == msgid:
+                return m[2], m[3]
+            self.early.append(m)
+
+    def submit(self, kind="turn", **params):
+        result = self.call("operation.submit", kind=kind, **params)
+        return result["operation"]
+
+    def next_event(self, timeout=TIMEOUT):
+        while True:
+            m = self.early.pop(0) if self.early else self.receive(timeout)
+            if m[0] == 2 and m[1] == "operation.event":
+                self.events.append(m[2][0])
+                return m[2][0]
+
+    def finish(self, operation=None, timeout=TIMEOUT):
+        """Reads to the terminal event of `operation` (any) and returns it."""
+        while True:
+            e = self.next_event(timeout)
+            if e["type"] in ("completed", "failed") and operation in (None, e["operation"]):
+                return e
+
+    def turn(self, **params):
+        self.submit(**params)
+        e = self.finish()
+        return e["body"].get("turn"), e
+
+    def kinds(self):
+        return [e["body"].get("kind") if e["type"] == "progress" else e["type"]
+                for e in self.events]
+
+
+def runtime(function):
+    """A worker that says hello and runs one turn: function(child, params) -> outcome."""
+
+    def work(child):
+        peer = child.peer
+        peer.hello("worker")
+        msgid, params = peer.expect("operation.run")
+        child.operation = params["operation"]
+        outcome = function(child, params)
+        if outcome is not None:
+            peer.reply(msgid, **outcome)
+        while True:
+            peer.receive()
+
+    return work
+
+
+def invoke(child, name, id="1", **arguments):
+    step = arguments.pop("step", None)
+    extra = {} if step is None else {"step": step}
+    msgid = child.peer.request("tool.invoke", operation=child.operation, id=id, tool=name,
+                               arguments=arguments, **extra)
+    error, result = child.peer.expect_reply(msgid)
+    return result if error is None else {"status": "refused", "error": error}
+
+
+def serve(function):
+    """A provider: function(params) -> members of the reply, or None for silence."""
+
+    def work(child):
+        peer = child.peer
+        peer.hello("provider")
+        while True:
+            m = peer.receive()
+            if m[0] != 0:
+                continue
+            reply = function(m[3][0])
+            if reply is not None:
+                peer.reply(m[1], **{"callId": m[3][0]["call"], **reply})
+
+    return work
+
+
+def ok(output=None):
+    return {"status": "succeeded", "output": output}
+
+
+DONE = {"status": "complete", "output": "done"}
