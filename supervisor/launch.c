@@ -1,6 +1,5 @@
 #include "supervisor/launch.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
@@ -20,6 +19,7 @@
 #include "supervisor/cgroup.h"
 #include "supervisor/launch_exit.h"
 #include "supervisor/launch_plan.h"
+#include "supervisor/launch_report.h"
 #include "supervisor/launch_spawn.h"
 #include "supervisor/profiles.h"
 #include "worker/plan.h"
@@ -305,34 +305,6 @@ handle_end(struct launch *l)
 	l->handler.on_started(l, l->arg);
 }
 
-/* Returns 1 for a report, 0 at the end, -EAGAIN, or -EPROTO. */
-static int
-report_recv(int socket_fd, struct launch_report *r, int *ret_fd)
-{
-	union {
-		char buf[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control;
-	struct iovec iov = { .iov_base = r, .iov_len = sizeof(*r) };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf,
-		.msg_controllen = sizeof(control.buf) };
-	struct cmsghdr *c;
-	ssize_t n;
-
-	*ret_fd = -1;
-	n = recvmsg(socket_fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? -EAGAIN : errno == ECONNRESET ? 0 : -errno;
-	c = CMSG_FIRSTHDR(&msg);
-	if (c != NULL && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-	    c->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(ret_fd, CMSG_DATA(c), sizeof(int));
-	if (n == 0)
-		return 0;
-	return n == (ssize_t)sizeof(*r) && (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0 ?
-	    1 : -EPROTO;
-}
-
 static void
 socket_drain(struct launch *l)
 {
@@ -340,7 +312,7 @@ socket_drain(struct launch *l)
 	int fd, ret;
 
 	while (l->socket_fd >= 0) {
-		ret = report_recv(l->socket_fd, &r, &fd);
+		ret = launch_report_recv(l->socket_fd, &r, &fd);
 		if (ret == 1) {
 			handle_report(l, &r, fd);
 			continue;
@@ -452,19 +424,20 @@ launch_settle(struct launch *l)
 
 /* ---- the beginning ---- */
 
-/* The program's descriptors with /dev/null where there is none. */
-static int
-standard_fds(const struct chamber *c, int null_fd, int *out, size_t *ret_n)
+/* The program's descriptors with /dev/null where there is none.  0: they make no sense. */
+static size_t
+standard_fds(const struct chamber *c, int null_fd, int *out)
 {
-	*ret_n = c->nfds < 3 ? 3 : c->nfds;
-	for (size_t i = 0; i < *ret_n; i++) {
+	size_t n = c->nfds < 3 ? 3 : c->nfds;
+
+	for (size_t i = 0; i < n; i++) {
 		out[i] = i < c->nfds ? c->fds[i] : -1;
 		if (out[i] < 0 && i >= 3)
-			return -EINVAL;
+			return 0;
 		if (out[i] < 0)
 			out[i] = null_fd;
 	}
-	return 0;
+	return n;
 }
 
 static int
@@ -477,15 +450,16 @@ watch(struct launch *l, struct event **ev, int fd, event_callback_fn fn)
 static int
 start_launcher(struct launch *l, const struct chamber *c, int plan_fd)
 {
-	cleanup_fd int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC), theirs = -1, status = -1;
+	cleanup_fd int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	cleanup_fd int theirs = -1, status = -1;
 	int fds[PLAN_FDS_MAX], pair[2], ret;
 	size_t nfds;
 
 	if (null_fd < 0)
 		return -errno;
-	ret = standard_fds(c, null_fd, fds, &nfds);
-	if (ret < 0)
-		return ret;
+	nfds = standard_fds(c, null_fd, fds);
+	if (nfds == 0)
+		return -EINVAL;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
 	l->socket_fd = pair[0];

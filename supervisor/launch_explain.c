@@ -19,26 +19,48 @@ static const struct {
 	{ LAYER_PLAN, E2BIG, "arguments and environment together are too large" },
 	{ LAYER_PLAN, 0, "the chamber described makes no sense" },
 	{ LAYER_SOURCES, ENOENT, "a directory to be shown in the chamber does not exist" },
-	{ LAYER_SOURCES, EACCES, "a directory to be shown in the chamber cannot be opened by this user" },
-	{ LAYER_SOURCES, ELOOP, "a part of a directory's path is a symbolic link: name the real path" },
+	{ LAYER_SOURCES, EACCES,
+	    "a directory to be shown in the chamber cannot be opened by this user" },
+	{ LAYER_SOURCES, ELOOP,
+	    "a part of a directory's path is a symbolic link: name the real path" },
 	{ LAYER_SOURCES, 0, "a directory to be shown in the chamber cannot be opened" },
-	{ LAYER_UID, EINVAL, "as root every chamber needs a uid of its own, or the file system cannot map one (uid_range; id-mapped mounts)" },
+	{ LAYER_UID, EINVAL,
+	    "as root every chamber needs a uid of its own, or the file system cannot "
+	    "map one (uid_range; id-mapped mounts)" },
 	{ LAYER_UID, 0, "the chamber's uid cannot be taken" },
-	{ LAYER_USER_NAMESPACE, ENOSPC, "no user namespace is left: raise sysctl user.max_user_namespaces" },
+	{ LAYER_USER_NAMESPACE, ENOSPC,
+	    "no user namespace is left: raise sysctl user.max_user_namespaces" },
 	{ LAYER_USER_NAMESPACE, EUSERS, "user namespaces are nested too deep here" },
-	{ LAYER_USER_NAMESPACE, EPERM, "user namespaces are forbidden: see sysctl kernel.unprivileged_userns_clone (1), kernel.apparmor_restrict_unprivileged_userns (0), or the container's seccomp profile" },
-	{ LAYER_USER_NAMESPACE, EROFS, "/proc/sys is read-only, so that further user namespaces cannot be forbidden: run outside this container" },
+	{ LAYER_USER_NAMESPACE, EPERM,
+	    "user namespaces are forbidden: see sysctl "
+	    "kernel.unprivileged_userns_clone (1), "
+	    "kernel.apparmor_restrict_unprivileged_userns (0), or the container's "
+	    "seccomp profile" },
+	{ LAYER_USER_NAMESPACE, EROFS,
+	    "/proc/sys is read-only, so that further user namespaces cannot be "
+	    "forbidden: run outside this container" },
 	{ LAYER_USER_NAMESPACE, 0, "user namespaces do not work here" },
-	{ LAYER_NAMESPACES, 0, "this kernel lacks a namespace (user, pid, mnt, net, ipc, uts, cgroup)" },
-	{ LAYER_CGROUP, ENOTSUP, "nothing on this machine enforces a limit on the processor: it needs root and the cpu controller" },
+	{ LAYER_NAMESPACES, 0,
+	    "this kernel lacks a namespace (user, pid, mnt, net, ipc, uts, cgroup)" },
+	{ LAYER_CGROUP, ENOTSUP,
+	    "nothing on this machine enforces a limit on the processor: it needs "
+	    "root and the cpu controller" },
 	{ LAYER_CGROUP, 0, "the cgroup cannot be made" },
-	{ LAYER_MOUNTS, EPERM, "mounting in a user namespace is forbidden: see sysctl kernel.apparmor_restrict_unprivileged_userns, or the container's seccomp profile" },
-	{ LAYER_MOUNTS, EACCES, "mounting in a user namespace is forbidden: see sysctl kernel.apparmor_restrict_unprivileged_userns" },
+	{ LAYER_MOUNTS, EPERM,
+	    "mounting in a user namespace is forbidden: see sysctl "
+	    "kernel.apparmor_restrict_unprivileged_userns, or the container's "
+	    "seccomp profile" },
+	{ LAYER_MOUNTS, EACCES,
+	    "mounting in a user namespace is forbidden: see sysctl "
+	    "kernel.apparmor_restrict_unprivileged_userns" },
 	{ LAYER_MOUNTS, ENOSYS, "this kernel lacks the mount calls of Linux 5.12" },
-	{ LAYER_MOUNTS, EROFS, "a mount point is missing in a directory that is shown read-only" },
+	{ LAYER_MOUNTS, EROFS,
+	    "a mount point is missing in a directory that is shown read-only" },
 	{ LAYER_MOUNTS, 0, "the chamber's file system cannot be built" },
 	{ LAYER_PIVOT_ROOT, 0, "the root cannot be changed: is this an initramfs?" },
-	{ LAYER_PROC, EPERM, "a fresh /proc is forbidden where parts of the host's are masked, as in most containers: unmask /proc" },
+	{ LAYER_PROC, EPERM,
+	    "a fresh /proc is forbidden where parts of the host's are masked, as in "
+	    "most containers: unmask /proc" },
 	{ LAYER_PROC, 0, "a fresh /proc cannot be mounted; it needs Linux 5.8" },
 	{ LAYER_RLIMITS, EAGAIN, "the user has too many processes (ulimit -u)" },
 	{ LAYER_RLIMITS, 0, "a resource limit cannot be set" },
@@ -46,14 +68,24 @@ static const struct {
 	{ LAYER_DESCRIPTORS, EMFILE, "too few descriptors: raise ulimit -n" },
 	{ LAYER_DESCRIPTORS, 0, "the descriptors cannot be arranged" },
 	{ LAYER_NO_NEW_PRIVS, 0, "no_new_privs cannot be set" },
-	{ LAYER_LANDLOCK, EOPNOTSUPP, "Landlock is built in but off: add landlock to lsm= on the kernel's command line" },
-	{ LAYER_LANDLOCK, ENOSYS, "this kernel has no Landlock: it needs Linux 5.13 with CONFIG_SECURITY_LANDLOCK" },
+	{ LAYER_LANDLOCK, EOPNOTSUPP,
+	    "Landlock is built in but off: add landlock to lsm= on the kernel's "
+	    "command line" },
+	{ LAYER_LANDLOCK, ENOSYS,
+	    "this kernel has no Landlock: it needs Linux 5.13 with "
+	    "CONFIG_SECURITY_LANDLOCK" },
 	{ LAYER_LANDLOCK, 0, "Landlock cannot be applied" },
 	{ LAYER_SECCOMP, EINVAL, "the seccomp filter is not understood here" },
 	{ LAYER_SECCOMP, 0, "the seccomp filter cannot be applied" },
-	{ LAYER_EXEC, ENOENT, "the program, or the interpreter that it names, is not in the chamber: only /usr, /app and what is mounted are" },
-	{ LAYER_EXEC, EACCES, "the program cannot be executed: mode, or a directory that can be written" },
-	{ LAYER_EXEC, ENOEXEC, "the program is in no format that the kernel runs: a script needs a #! line" },
+	{ LAYER_EXEC, ENOENT,
+	    "the program, or the interpreter that it names, is not in the chamber: "
+	    "only /usr, /app and what is mounted are" },
+	{ LAYER_EXEC, EACCES,
+	    "the program cannot be executed: mode, or a directory that can be "
+	    "written" },
+	{ LAYER_EXEC, ENOEXEC,
+	    "the program is in no format that the kernel runs: a script needs a #! "
+	    "line" },
 	{ LAYER_EXEC, 0, "the program cannot be executed" },
 	{ LAYER_HANDSHAKE, ECANCELED, "it was killed before it had started" },
 	{ LAYER_HANDSHAKE, ENOENT, "the launcher caisson-worker is not installed" },
@@ -101,14 +133,18 @@ launch_absent(void)
 	if (abi < 4)
 		line(text, sizeof(text), "landlock: no rules for TCP (Linux 6.7)");
 	if (abi < 6)
-		line(text, sizeof(text), "landlock: no scopes for signals and abstract sockets (Linux 6.12)");
+		line(text, sizeof(text),
+		    "landlock: no scopes for signals and abstract sockets (Linux 6.12)");
 	self = (int)syscall(SYS_pidfd_open, getpid(), 0);
 	if (self < 0 || ioctl(self, KERNEL_PIDFD_GET_INFO, &info) < 0)
-		line(text, sizeof(text), "exit facts: from init, not from the kernel (Linux 6.15)");
+		line(text, sizeof(text),
+		    "exit facts: from init, not from the kernel (Linux 6.15)");
 	if (!uid_is_root()) {
-		line(text, sizeof(text), "uid: the chamber's is this user's own outside (needs root)");
+		line(text, sizeof(text),
+		    "uid: the chamber's is this user's own outside (needs root)");
 		if (getgroups(0, NULL) > 1)
-			line(text, sizeof(text), "groups: supplementary groups stay (needs root)");
+			line(text, sizeof(text),
+			    "groups: supplementary groups stay (needs root)");
 	}
 	return text;
 }

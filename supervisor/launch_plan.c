@@ -329,7 +329,8 @@ lay_out(struct draft *d, uint32_t argv_first, uint32_t env_first, size_t nfilter
 }
 
 static int
-write_out(const struct draft *d, const struct sock_filter *filter, struct plan_header **ret_page)
+write_out(const struct draft *d, const struct sock_filter *filter,
+    struct plan_header **ret_page)
 {
 	cleanup_fd int fd = memfd_create("plan", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	char *page;

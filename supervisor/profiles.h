@@ -35,7 +35,8 @@ const struct profile *profile_named(const char *name);
 int profile_filter(const struct profile *p, bool network, const struct sock_filter **ret,
     size_t *ret_len);
 
-/* Name of a system call of `arch` (AUDIT_ARCH_*), "?" if it has none.  Valid until the next call. */
+/* Name of a system call of `arch` (AUDIT_ARCH_*), "?" if it has none.  Valid until the next
+ * call of this. */
 const char *profile_syscall_name(uint32_t arch, uint32_t nr);
 
 #endif /* SUPERVISOR_PROFILES_H */

@@ -55,8 +55,8 @@ plan_check(const void *bytes, size_t n, struct plan *ret)
 	    !table_fits(h->filter, h->nfilter, sizeof(*p.filter), 8, n) ||
 	    !table_fits(h->strings, h->strings_len, 1, 1, n))
 		return -EINVAL;
-	if (h->argc == 0 || h->nfds > PLAN_FDS_MAX || h->nfds < 3 || h->nfilter > BPF_MAXINSNS ||
-	    h->strings_len == 0)
+	if (h->argc == 0 || h->nfds > PLAN_FDS_MAX || h->nfds < 3 ||
+	    h->nfilter > BPF_MAXINSNS || h->strings_len == 0)
 		return -EINVAL;
 	p.steps = (const void *)(base + h->steps);
 	p.argv = (const void *)(base + h->argv);

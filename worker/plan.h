@@ -98,7 +98,7 @@ const char *plan_string(const struct plan *p, uint32_t offset);
 enum launch_stage {
 	STAGE_ERROR = 1, /* layer, error: the launch failed; nothing follows */
 	STAGE_RUNTIME, /* with the runtime's pidfd; only with PLAN_INIT */
-	STAGE_LISTENER, /* value: number of the seccomp listener in the runtime's process, or -1 */
+	STAGE_LISTENER, /* value: number of the listener in the runtime's process, or -1 */
 	STAGE_EXEC, /* the next thing is the exec: end-of-file now means started */
 	STAGE_MAX
 };

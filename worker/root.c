@@ -49,7 +49,8 @@ proc_create(void)
 	if (fs < 0 || fsconfig(fs, FSCONFIG_SET_STRING, "subset", "pid", 0) < 0 ||
 	    fsconfig(fs, FSCONFIG_SET_STRING, "hidepid", "2", 0) < 0)
 		die(LAYER_PROC, errno);
-	return fs_mount(fs, LAYER_PROC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+	return fs_mount(fs, LAYER_PROC,
+	    MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
 }
 
 /*

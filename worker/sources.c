@@ -25,7 +25,8 @@ tree_restrict(const struct plan *p, const struct plan_step *s, int fd, int tree)
 		if (fstat(fd, &st) < 0)
 			die(LAYER_SOURCES, errno);
 		attr.attr_set |= MOUNT_ATTR_IDMAP;
-		attr.userns_fd = (uint64_t)idmap_userns(st.st_uid, st.st_gid, p->h->uid, p->h->gid);
+		attr.userns_fd = (uint64_t)idmap_userns(st.st_uid, st.st_gid, p->h->uid,
+		    p->h->gid);
 	}
 	if (mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0)
 		die(attr.attr_set & MOUNT_ATTR_IDMAP ? LAYER_UID : LAYER_MOUNTS, errno);

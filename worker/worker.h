@@ -19,7 +19,7 @@ _Noreturn void die(enum layer layer, int error);
 
 /* Which descriptor die() and report() write to. */
 void report_init(int fd);
-/* One struct up the launch socket, with `fd` unless it is -1.  Dies if the supervisor is gone. */
+/* One struct up the launch socket, with `fd` unless it is -1.  Ends if the supervisor has. */
 void report(enum launch_stage stage, int value, int fd);
 /* True once the supervisor has closed its end. */
 int report_is_hung_up(void);

@@ -342,6 +342,36 @@ class Works(unittest.TestCase):
         self.assertEqual((errors, out.split()), ("", ["42", "child", "2"]))
 
 
+class Refused(unittest.TestCase):
+    def nested(self, script):
+        done = subprocess.run(["unshare", "-Ur", "--mount", "sh", "-c", f"{script}; exec \"$@\"",
+                               "sh", RUN, "--", "echo", "it ran"], timeout=120,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE)
+        return done.stdout.decode(), json.loads(done.stderr.decode().splitlines()[-1])
+
+    def test_root_of_one_uid_is_not_taken_for_root(self):
+        out, end = self.nested(":")
+        self.assertEqual((out, end["event"], end["status"]), ("it ran\n", "exit", 0))
+
+    def test_without_user_namespaces_it_says_what_to_do(self):
+        out, end = self.nested("echo 0 >/proc/sys/user/max_user_namespaces")
+        self.assertEqual((out, end["event"], end["layer"]), ("", "refused", "user namespace"))
+        self.assertIn("user.max_user_namespaces", end["why"])
+
+    def test_where_proc_is_masked_it_says_so(self):
+        out, end = self.nested("mount -t tmpfs none /proc/sys")
+        self.assertEqual((out, end["event"]), ("", "refused"))
+        self.assertIn(end["layer"], ("user namespace", "proc"))
+
+    def test_where_proc_sys_is_read_only_it_says_so(self):
+        out, end = self.nested("mount --bind /proc/sys /proc/sys && "
+                               "mount -o remount,bind,ro,nosuid,nodev,noexec /proc/sys || "
+                               "mount -o remount,bind,ro /proc/sys")
+        self.assertEqual((out, end["event"]), ("", "refused"))
+        self.assertIn("/proc", end["why"])
+
+
 class Dies(unittest.TestCase):
     def test_with_its_supervisor(self):
         # The whole tree holds the pipe: end-of-file means that nobody is left.

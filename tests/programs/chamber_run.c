@@ -5,7 +5,8 @@
  *   chamber_run [-p PROFILE] [-m SOURCE:TARGET[:w]]... [-t TMP_BYTES] [-n PIDS] [-M MEMORY]
  *       [-c CPU_SECONDS] [-C CPU_PERCENT] [-k MS] [-I] [-N] -- PROGRAM [ARGUMENT]...
  *
- * -k: kill with ENDING_canceled that many ms after the start; -I: no init; -N: the host's network.
+ * -k: kill with ENDING_canceled that many ms after the start; -I: no init; -N: the host's
+ * network.
  */
 #include <errno.h>
 #include <stdio.h>

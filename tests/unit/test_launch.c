@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -400,6 +401,42 @@ START_TEST(what_cannot_be_executed_is_refused_by_layer)
 }
 END_TEST
 
+/* Found, executable, and still refused by the exec itself: the errno comes after `exec`. */
+static const struct {
+	const char *content;
+	int error;
+} unexecutable[] = {
+	{ "#!/no/such/interpreter\n", ENOENT },
+	{ "neither script nor program\n", ENOEXEC },
+	{ "#!/app/script\n", ELOOP },
+};
+
+START_TEST(what_fails_at_the_exec_itself_is_refused)
+{
+	char dir[] = "/tmp/test_launch.XXXXXX", path[64];
+	char *const argv[] = { (char[]){ "/app/script" }, NULL };
+	struct chamber_mount m = { .source = dir, .target = "/app", .idmap = true };
+	struct chamber c = chamber_of(argv);
+	struct outcome o = { 0 };
+	FILE *f;
+
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/script", dir);
+	f = fopen(path, "we");
+	ck_assert_ptr_nonnull(f);
+	fputs(unexecutable[_i].content, f);
+	fclose(f);
+	chmod(path, 0755);
+	c.mounts = &m;
+	follow(&o, &c);
+	unlink(path);
+	rmdir(dir);
+	ck_assert(o.refused);
+	ck_assert_int_eq(o.layer, LAYER_EXEC);
+	ck_assert_int_eq(o.error, unexecutable[_i].error);
+}
+END_TEST
+
 START_TEST(a_source_that_is_missing_is_refused)
 {
 	char *const argv[] = { (char[]){ "true" }, NULL };
@@ -683,6 +720,8 @@ suite(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(t, what_cannot_be_executed_is_refused_by_layer, 0,
 	    countof(unstartable));
+	tcase_add_loop_test(t, what_fails_at_the_exec_itself_is_refused, 0,
+	    countof(unexecutable));
 	tcase_add_test(t, a_source_that_is_missing_is_refused);
 	tcase_add_test(t, a_source_with_a_link_in_its_path_is_refused);
 	tcase_add_test(t, a_description_without_sense_starts_nothing);

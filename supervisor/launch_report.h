@@ -1,0 +1,16 @@
+/*
+ * launch_report: what comes up a launch socket: fixed-size structs, one with a descriptor.
+ */
+#ifndef SUPERVISOR_LAUNCH_REPORT_H
+#define SUPERVISOR_LAUNCH_REPORT_H
+
+struct launch_report;
+
+/*
+ * Receives one report.  `*ret_fd` is -1 or a descriptor, close-on-exec, that the caller owns
+ * whatever is returned.  Returns 1; 0 once nobody has the other end; -EAGAIN; -EPROTO for
+ * anything of another size or with more than one descriptor; another negative errno.
+ */
+int launch_report_recv(int socket_fd, struct launch_report *ret, int *ret_fd);
+
+#endif /* SUPERVISOR_LAUNCH_REPORT_H */
