@@ -611,7 +611,12 @@ journal_segment(struct journal *j, int fd, uint64_t number, uint64_t reserved_by
 	if (j->phase == PHASE_UNKNOWN || j->next_fd >= 0 || number != j->segment + 1 ||
 	    reserved_bytes < 2 * JOURNAL_ENTRY_MAX) {
 		close(fd);
-		journal_no_segment(j, EINVAL);
+		/* One that was sent before the ledger had counted: ask for the right one. */
+		log_warn("journal segment %llu is not the one that was asked for",
+		    (unsigned long long)number);
+		j->asked = false;
+		if (j->phase != PHASE_UNKNOWN)
+			want_segment(j);
 		return;
 	}
 	j->asked = j->want = false;

@@ -295,7 +295,21 @@ index_open_readonly(int dir_fd, struct index **ret)
 		*ret = NULL;
 		return -EIO;
 	}
+	(*ret)->seen = st;
 	return 0;
+}
+
+bool
+index_moved(const struct index *x, int dir_fd)
+{
+	struct stat st;
+
+	if (fstatat(dir_fd, INDEX_FILE "-wal", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0)
+		return true;
+	return fstatat(dir_fd, INDEX_FILE, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    st.st_ino != x->seen.st_ino || st.st_size != x->seen.st_size ||
+	    st.st_mtim.tv_sec != x->seen.st_mtim.tv_sec ||
+	    st.st_mtim.tv_nsec != x->seen.st_mtim.tv_nsec;
 }
 
 void

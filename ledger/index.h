@@ -26,6 +26,8 @@ int index_open(int dir_fd, struct index **ret);
  * 0; -ENOENT if there is none; -EBUSY if a ledger is writing to it; another negative errno.
  */
 int index_open_readonly(int dir_fd, struct index **ret);
+/* Has a ledger written to it since it was opened for reading?  Then what was read is void. */
+bool index_moved(const struct index *x, int dir_fd);
 void index_close(struct index *x);
 
 /* Where the record was read to; zeroes for an empty one. */

@@ -4,6 +4,8 @@
 #ifndef LEDGER_INDEX_PRIVATE_H
 #define LEDGER_INDEX_PRIVATE_H
 
+#include <sys/stat.h>
+
 #include <sqlite3.h>
 
 #include "ledger/index.h"
@@ -33,6 +35,7 @@ struct index {
 	sqlite3_stmt *statement[STATEMENT_MAX]; /* prepared at first use */
 	unsigned pending; /* records in the open transaction */
 	struct position at; /* with them */
+	struct stat seen; /* of a read-only one: its file when it was opened */
 };
 
 /* The statement, reset and without bindings; NULL if it cannot be prepared. */

@@ -158,9 +158,12 @@ entries_follow(const uint8_t *p, size_t n, const uint8_t before[JOURNAL_HASH])
 	struct buf sealed = { 0 };
 	bool found = false;
 
+	/* The writer may have completed it since we looked. */
+	memcpy(chain, before, sizeof(chain));
+	if (journal_next(p, n, chain, &r, &len, &fault) == JOURNAL_READ_OK)
+		return false;
 	/* The chain value of the entry that is wrong may be all that is wrong with it. */
 	len = entry_length(p, n);
-	memcpy(chain, before, sizeof(chain));
 	if (len > 0 && len <= n &&
 	    journal_seal(&sealed, chain,
 		(struct slice){ p + JOURNAL_HEAD, len - JOURNAL_HEAD }) == 0)

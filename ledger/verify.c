@@ -7,6 +7,7 @@
 
 #include "ledger/head.h"
 
+#define INDEX_IN_USE	 "the index was not closed, or a ledger is writing to it: not compared"
 #define MAKE_INDEX_AGAIN "remove the index directory's " INDEX_FILE ": the ledger makes it again"
 
 /* Keeps the first one. */
@@ -31,7 +32,7 @@ open_index(struct verify *v, int index_fd)
 	if (ret == -ENOENT)
 		say(v->note, "there is no index yet: not compared");
 	else if (ret == -EBUSY)
-		say(v->note, "the index was not closed, or a ledger is writing to it: not compared");
+		say(v->note, INDEX_IN_USE);
 	else if (ret < 0)
 		say(v->index_problem, "the index cannot be read: %s; " MAKE_INDEX_AGAIN,
 		    strerror(-ret));
@@ -46,6 +47,7 @@ verify_start(struct verify *v, int journal_fd, int index_fd, struct index *index
 	memset(v, 0, sizeof(*v));
 	/* Head and index first: while we look, the record can only grow beyond them. */
 	ret = index_fd < 0 ? -ENOENT : head_read(index_fd, &v->head);
+	v->index_fd = index_fd;
 	v->has_head = ret == 0;
 	if (ret == -ENOENT)
 		say(v->note, "there is no head yet: not compared");
@@ -110,6 +112,10 @@ conclude(struct verify *v)
 	if (v->has_expect && !v->expect_found)
 		say(v->head_problem, "the record does not end in the expected value: it is another "
 			"record, it was cut off, or it has grown since");
+	if (v->owns_index && index_moved(v->index, v->index_fd)) {
+		v->index_problem[0] = '\0';
+		say(v->note, INDEX_IN_USE);
+	}
 	v->valid = v->journal_problem[0] == '\0' && v->index_problem[0] == '\0' &&
 	    v->head_problem[0] == '\0';
 	v->done = true;

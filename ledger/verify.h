@@ -18,6 +18,7 @@ struct verify {
 	struct reader reader;
 	struct index *index; /* borrowed or owned, NULL: nothing to compare */
 	bool owns_index;
+	int index_fd; /* borrowed, or -1 */
 	struct position indexed, head, expect;
 	bool has_head, has_expect, expect_found;
 	uint64_t rows; /* rows of the index that agree */

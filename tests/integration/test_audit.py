@@ -11,6 +11,7 @@ import socket
 import struct
 import subprocess
 import tempfile
+import threading
 import unittest
 
 import wire
@@ -392,6 +393,34 @@ class Audit(Case):
             out, _ = self.audit("verify")
             self.assertIn("chain ok", out)
             self.assertIn("7 records", out)
+
+    def test_a_record_that_grows_is_never_called_damaged(self):
+        journal = self.journal().story()
+        ledger = self.ledger(journal)
+        stop = threading.Event()
+
+        def write():
+            while not stop.is_set():
+                for _ in range(25):
+                    journal.append("tool.refused", reason="tool_unavailable")
+                journal.begin()
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            with ledger.link() as client:
+                client.hello()
+                for _ in range(8):
+                    self.audit("verify")
+                    verdict = client.call("audit.verify")
+                    self.assertTrue(verdict["valid"], verdict)
+        finally:
+            stop.set()
+            writer.join()
+        ledger.tell(SHUTDOWN)
+        self.assertEqual(ledger.wait(), 0)
+        out, _ = self.audit("verify")
+        self.assertIn(f"{journal.count} records", out)
 
     def test_an_unusable_state_directory_names_the_option(self):
         done = subprocess.run([CAISSON, "audit", "show", "--state", str(self.dir / "none")],

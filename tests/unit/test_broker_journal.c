@@ -634,6 +634,9 @@ START_TEST(a_segment_nobody_asked_for_is_closed)
 	journal_segment(j, fd, 5, reserved);
 	ck_assert_int_eq(fcntl(fd, F_GETFD), -1);
 	ck_assert(!journal_available(j));
+	turn();
+	ck_assert_uint_eq(wanted, 2); /* at once: the right one is missing */
+	ck_assert_uint_eq(wanted_number, 1);
 }
 END_TEST
 
