@@ -72,7 +72,8 @@ int link_reply(struct link *l, enum msg_type type, uint32_t msgid, const void *m
 int link_refuse(
     struct link *l, uint32_t msgid, const char *code, const char *message, bool retryable);
 
-/* READY <-> BUSY, by the owner. */
+/* READY <-> BUSY, by the owner; also NEW -> READY between broker and ledger, which say no
+ * hello. */
 void link_set_state(struct link *l, enum link_state state);
 enum link_state link_get_state(const struct link *l);
 
