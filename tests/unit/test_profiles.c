@@ -194,7 +194,7 @@ END_TEST
 static const char *const never[] = { "ptrace", "mount", "umount2", "unshare", "setns", "bpf",
 	"keyctl", "add_key", "perf_event_open", "process_vm_readv", "process_vm_writev",
 	"pidfd_getfd", "kexec_load", "init_module", "userfaultfd", "open_by_handle_at",
-	"pivot_root", "chroot", "seccomp", "iopl", "quotactl", "acct", "swapon", "fsopen",
+	"pivot_root", "chroot", "iopl", "quotactl", "acct", "swapon", "fsopen",
 	"move_mount", "open_tree", "mount_setattr", "kcmp", "move_pages" };
 
 START_TEST(what_no_program_needs_is_on_no_list)
@@ -211,6 +211,21 @@ START_TEST(what_no_program_needs_is_on_no_list)
 		load((int)i);
 		ck_assert_uint_eq(interpret(bpf, bpf_len, &d), SECCOMP_RET_USER_NOTIF);
 	}
+}
+END_TEST
+
+/* A listener of its own could answer in the supervisor's place. */
+START_TEST(only_a_provider_adds_filters_and_never_a_listener)
+{
+	struct seccomp_data d = { .arch = AUDIT_ARCH_X86_64, .nr = SYS_seccomp };
+	bool provider = (filters[_i].list & (P | W)) != 0;
+
+	load(_i);
+	d.args[0] = SECCOMP_SET_MODE_FILTER;
+	ck_assert_uint_eq(interpret(bpf, bpf_len, &d),
+	    provider ? SECCOMP_RET_ALLOW : SECCOMP_RET_USER_NOTIF);
+	for (d.args[1] = 1; d.args[1] < 64; d.args[1]++)
+		ck_assert_uint_ne(interpret(bpf, bpf_len, &d), SECCOMP_RET_ALLOW);
 }
 END_TEST
 
@@ -270,6 +285,8 @@ main(void)
 	tcase_add_loop_test(t, every_number_has_the_meaning_of_its_row, 0, countof(filters));
 	tcase_add_loop_test(t, every_condition_holds_at_its_edges, 0, countof(filters));
 	tcase_add_loop_test(t, what_no_program_needs_is_on_no_list, 0, countof(never));
+	tcase_add_loop_test(t, only_a_provider_adds_filters_and_never_a_listener, 0,
+	    countof(filters));
 	tcase_add_loop_test(t, the_hand_shake_can_be_finished_under_every_list, 0,
 	    countof(filters));
 	tcase_add_loop_test(t, a_filter_is_built_once, 0, countof(filters));

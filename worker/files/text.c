@@ -87,6 +87,12 @@ text_is_name(const uint8_t *p, size_t n)
 	uint32_t c = 0;
 	bool first;
 
+	/* Most names are plain, and a large directory has many. */
+	while (at < n && p[at] > ' ' && p[at] < 0x7f && p[at] != '/' && p[at] != '\\')
+		at++;
+	if (at == n)
+		return true;
+	at = 0;
 	if (text_utf8(p, n, &partial) != n)
 		return false;
 	while (at < n) {
