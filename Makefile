@@ -127,6 +127,79 @@ check-fuzz: $(fuzzers:fuzz_%=$B/test/replay_%)		## replay the corpora
 check-integration: all $(programs)			## tests against the real processes; T=name for one
 	$QCAISSON_BUILD=$(abspath $B) $(PYTHON) tests/run.py $T
 
-.PHONY: all check-unit check-fuzz check-integration
+# ---- what people call ------------------------------------------------------------------
+
+# The only two commands a newcomer needs install what is missing first.
+packages := build-essential pkg-config python3 libevent-dev libmsgpack-dev libseccomp-dev \
+	libbsd-dev libcap-dev libyaml-dev libjansson-dev libssl-dev libsqlite3-dev check
+
+deps:						## install what is missing from Debian's packages
+	$Qsh tools/deps.sh $(packages)
+
+demo: deps					## watch an untrusted program do work, and fail at the rest
+	$Q$(MAKE) --no-print-directory all
+	$QCAISSON_BUILD=$(abspath $B) $(PYTHON) tools/demo.py
+
+test: deps					## run all tests; T=name for the ones of that name
+	$Q$(MAKE) --no-print-directory check
+
+check: all tests check-docs
+	$QCAISSON_BUILD=$(abspath $B) $(PYTHON) tests/all.py $T
+
+check-asan:					## all tests again, under ASan and UBSan
+	$Q$(MAKE) --no-print-directory MODE=asan check
+
+tests: $(units:%=$B/test/%) $(fuzzers:fuzz_%=$B/test/replay_%) $(programs)
+
+check-docs: docs/PROTOCOL.md $B/test/protodoc	## is docs/PROTOCOL.md what the table says?
+	$Q$B/test/protodoc | diff -u docs/PROTOCOL.md - || { echo "docs/PROTOCOL.md is stale: run 'make docs'"; exit 1; }
+docs: $B/test/protodoc				## regenerate docs/PROTOCOL.md
+	$Q$B/test/protodoc >docs/PROTOCOL.md
+$B/test/protodoc: $O/tools/protodoc.o $(call ar,common)
+	@mkdir -p $(@D)
+	$(call say,LD)
+	$Q$(CC) -pie $(mode) $(LDFLAGS) -o $@ $^ $(all_libs)
+
+bench: all $(patsubst tests/bench/%.c,$B/bench/%,$(wildcard tests/bench/bench_*.c))	## measure against floors of the same run
+	$QCAISSON_BUILD=$(abspath $B) $(PYTHON) tests/bench/run.py $T
+$B/bench/%: $O/tests/bench/%.o $(archives)
+	@mkdir -p $(@D)
+	$(call say,LD)
+	$Q$(CC) -pie $(mode) $(LDFLAGS) -o $@ $< -Wl,--start-group $(archives) -Wl,--end-group $(all_libs) -lpthread
+
+# Coverage-guided fuzzing needs clang; TIME is seconds per target.
+TIME ?= 600
+fuzz:						## fuzz every target for TIME seconds (T=name for one)
+	$Qsh tools/fuzz.sh $(TIME) "$(if $T,$T,$(fuzzers:fuzz_%=%))" $(abspath build/fuzz) "$(pkg_cflags)" "$(all_libs)"
+
+lint:						## cppcheck, house rules, man pages, formatting of the tables
+	$Qsh tools/lint.sh
+loc:						## lines per trust domain
+	$Qsh tools/loc.sh
+
+install: all					## honours DESTDIR, PREFIX
+	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(LIBDIR) \
+		$(DESTDIR)$(INCLUDEDIR) $(DESTDIR)$(DATADIR) $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man8
+	$(INSTALL) -m 755 $(bin:%=$B/bin/%) $(DESTDIR)$(BINDIR)/
+	$(INSTALL) -m 755 $(libexec:%=$B/libexec/%) $(DESTDIR)$(LIBEXECDIR)/
+	$(INSTALL) -m 644 $B/lib/libcaisson-runtime.a $(DESTDIR)$(LIBDIR)/
+	$(INSTALL) -m 644 worker/sdk/caisson.h $(DESTDIR)$(INCLUDEDIR)/
+	$(INSTALL) -m 644 worker/sdk/caisson.py $(DESTDIR)$(DATADIR)/
+	$(INSTALL) -m 644 docs/caisson.1 $(DESTDIR)$(MANDIR)/man1/
+	$(INSTALL) -m 644 docs/caissond.8 $(DESTDIR)$(MANDIR)/man8/
+uninstall:					## remove what install put there
+	rm -f $(bin:%=$(DESTDIR)$(BINDIR)/%) $(libexec:%=$(DESTDIR)$(LIBEXECDIR)/%) \
+		$(DESTDIR)$(LIBDIR)/libcaisson-runtime.a $(DESTDIR)$(INCLUDEDIR)/caisson.h \
+		$(DESTDIR)$(DATADIR)/caisson.py $(DESTDIR)$(MANDIR)/man1/caisson.1 \
+		$(DESTDIR)$(MANDIR)/man8/caissond.8
+
+clean:						## remove build/
+	rm -rf build
+help:						## this list
+	@sed -n 's/^\([a-z -]*\):[^#]*## /\1 - /p' $(MAKEFILE_LIST)
+
+.PHONY: all deps demo test check check-asan tests check-docs docs bench fuzz lint loc install \
+	uninstall clean help check-unit check-fuzz check-integration
 .SECONDARY:
 .DELETE_ON_ERROR:
+-include $(shell find $O -name '*.d' 2>/dev/null)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 size_t
-text_decode(const uint8_t *p, size_t n, uint32_t *ret)
+text_character(const uint8_t *p, size_t n, uint32_t *ret)
 {
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
 	uint32_t c = p[0];

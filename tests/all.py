@@ -1,0 +1,94 @@
+#!/usr/bin/python3
+"""Runs everything that `make test` built, and closes with one line.
+
+    tests/all.py [FILTER]      only what has FILTER in its name
+
+First what is most basic: unit programs, then the corpora of the fuzz targets, then the
+tests against the real processes (tests/run.py).
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+BUILD = pathlib.Path(os.environ["CAISSON_BUILD"])
+UNIT_TIMEOUT = 300  # seconds
+CHECK_LINE = re.compile(r"^\d+%: Checks: (\d+), Failures: (\d+), Errors: (\d+)", re.M)
+PLAIN_LINE = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$", re.M)
+SKIP_LINE = re.compile(r"^skip: .*$", re.M)
+
+
+def run(argv, timeout):
+    """(exit status, output); a program that takes too long has failed."""
+    with tempfile.TemporaryFile() as out:
+        process = subprocess.Popen(argv, stdout=out, stderr=subprocess.STDOUT,
+                                   stdin=subprocess.DEVNULL, start_new_session=True)
+        try:
+            status = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, 9)
+            status = process.wait()
+        out.seek(0)
+        return status, out.read().decode("utf-8", "replace")
+
+
+def program(argv, pattern, totals):
+    """One unit or replay program; adds its counts."""
+    started = time.monotonic()
+    status, output = run(argv, UNIT_TIMEOUT)
+    lines = pattern.findall(output)
+    numbers = [int(n or 0) for n in lines[-1]] if lines else [0, 1, 0]
+    if pattern is CHECK_LINE:
+        numbers = [numbers[0] - numbers[1] - numbers[2], numbers[1] + numbers[2], 0]
+    bad = status != 0 or numbers[1] > 0
+    if bad and numbers[1] == 0:
+        numbers[1] = 1
+    for i, n in enumerate(numbers):
+        totals[i] += n
+    skips = SKIP_LINE.findall(output)
+    totals[2] += len(skips)
+    name = pathlib.Path(argv[0]).name
+    print(f"{'FAIL' if bad else 'ok':4} {name:28} {numbers[0]:5} checks"
+          f" {time.monotonic() - started:6.1f} s", flush=True)
+    if bad:
+        print(output)
+    for skip in sorted(set(skips)):
+        print(f"     {skip}")
+
+
+def main():
+    wanted = sys.argv[1] if len(sys.argv) > 1 else ""
+    totals = [0, 0, 0]
+    for source in sorted(HERE.glob("unit/test_*.c")):
+        if wanted in source.stem:
+            program([str(BUILD / "test" / source.stem)], CHECK_LINE, totals)
+    for source in sorted(HERE.glob("fuzz/fuzz_*.c")):
+        name = source.stem[len("fuzz_"):]
+        if wanted in source.stem:
+            program([str(BUILD / "test" / f"replay_{name}"), str(HERE / "fuzz/corpus" / name)],
+                    PLAIN_LINE, totals)
+    process = subprocess.Popen([sys.executable, str(HERE / "run.py"), *sys.argv[1:2]],
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    last = None
+    for line in process.stdout:
+        if PLAIN_LINE.match(line):
+            last = PLAIN_LINE.match(line)
+        else:
+            print(line, end="", flush=True)
+    failed = process.wait() != 0
+    if last is not None:
+        for i, n in enumerate(last.groups()):
+            totals[i] += int(n or 0)
+    if failed and (last is None or last.group(2) == "0"):
+        totals[1] += 1
+    print(f"{totals[0]} passed, {totals[1]} failed, {totals[2]} skipped")
+    return 1 if totals[1] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
