@@ -248,6 +248,33 @@ class Reaches(unittest.TestCase):
                 self.assertEqual((end["cause"], end["syscall"]), ("seccomp", name))
 
 
+class WithoutFilter(unittest.TestCase):
+    """Broker and ledger load a list of their own: the other layers hold by themselves."""
+
+    def attempt(self, *command):
+        _, errors, end = chamber(*command, options=("-p", "broker", "-I"))
+        self.assertEqual(end["event"], "exit")
+        self.assertNotEqual(end["status"], 0)
+        return errors
+
+    def test_no_user_namespace(self):
+        self.assertIn("No space left", self.attempt("unshare", "-U", "true"))
+
+    def test_no_other_namespace(self):
+        for option in ("-m", "-n", "-p", "-i", "-u", "-C"):
+            self.assertIn("Operation not permitted", self.attempt("unshare", option, "true"))
+
+    def test_no_network(self):
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listener.close)
+        port = listener.getsockname()[1]
+        self.attempt("bash", "-c", f"exec 3<>/dev/tcp/127.0.0.1/{port}")
+
+    def test_nothing_can_be_written(self):
+        for path in ("/x", "/usr/x", "/libexec/x", "/dev/x"):
+            self.attempt("sh", "-c", f": > {path}")
+
+
 class Limits(unittest.TestCase):
     def test_processes(self):
         out, _, end = python(
