@@ -258,8 +258,10 @@ render_reason(const struct msg_operation_event *e, struct buf *out)
 	if (s.n == 0)
 		s = get_str(body, "code");
 	text_escape_line(s.n > 0 ? s : slice_of("failed"), out);
-	render_detail(cause, out);
 	s = get_str(body, "message");
+	/* Where it could not start, the message has layer and reason in it. */
+	if (s.n == 0 || cause_of(e) != ENDING_start_failed)
+		render_detail(cause, out);
 	if (s.n > 0 || ending != NULL)
 		add_text(out, ": ");
 	text_escape_line(s.n > 0 || ending == NULL ? s : slice_of(ending->doc), out);
