@@ -53,8 +53,8 @@ on_records(void *arg, const struct message *m)
 
 	if (a->shown == 0 && r->records.n > 1 && !a->o->jsonl)
 		audit_render_name(slice_of(a->name), a->colour, &out);
-	a->shown += audit_render_records(
-	    r->records, slice_of(a->name), a->o->jsonl, a->colour, &out);
+	a->shown +=
+	    audit_render_records(r->records, slice_of(a->name), a->o->jsonl, a->colour, &out);
 	a->next = r->next;
 	if (write_out(&out) < 0)
 		a->next = 0; /* nobody reads on */
@@ -84,8 +84,8 @@ on_verdict(void *arg, const struct message *m)
 
 	if (!m->u.audit_verify_reply.valid && a->status == 0)
 		a->status = EXIT_INVALID;
-	audit_render_verdict(&m->u.audit_verify_reply, slice_of(a->name), a->o->jsonl, a->colour,
-	    &out);
+	audit_render_verdict(
+	    &m->u.audit_verify_reply, slice_of(a->name), a->o->jsonl, a->colour, &out);
 	write_out(&out);
 }
 
@@ -172,8 +172,8 @@ default_state_dir(void)
 static int
 unusable(const char *dir, int error)
 {
-	text_say("audit: cannot read the state directory %s: %s; --state DIR names another", dir,
-	    strerror(error));
+	text_say("audit: cannot read the state directory %s: %s; --state DIR names another",
+	    dir, strerror(error));
 	return EXIT_UNABLE;
 }
 
@@ -204,10 +204,12 @@ audit_run(const struct audit_options *o)
 	cleanup_fd int fd = -1;
 
 	if (!dir) {
-		text_say("audit: --state DIR is needed: neither XDG_STATE_HOME nor HOME is set");
+		text_say(
+		    "audit: --state DIR is needed: neither XDG_STATE_HOME nor HOME is set");
 		return EXIT_UNABLE;
 	}
-	if (o->run_id && (strchr(o->run_id, '/') || o->run_id[0] == '.' || o->run_id[0] == '\0')) {
+	if (o->run_id &&
+	    (strchr(o->run_id, '/') || o->run_id[0] == '.' || o->run_id[0] == '\0')) {
 		text_say("audit: --run: not the name of a run");
 		return EXIT_UNABLE;
 	}

@@ -20,8 +20,7 @@ add(struct buf *out, const char *text)
 	buf_add(out, text, strlen(text));
 }
 
-static void __attribute__((format(printf, 2, 3)))
-addf(struct buf *out, const char *fmt, ...)
+static void __attribute__((format(printf, 2, 3))) addf(struct buf *out, const char *fmt, ...)
 {
 	char line[512];
 	va_list ap;

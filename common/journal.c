@@ -34,8 +34,7 @@ chain_next(uint8_t ret[JOURNAL_HASH], const uint8_t chain[JOURNAL_HASH], struct 
 		return ret_prepare;
 	if (!EVP_DigestInit_ex2(hash_ctx, hash_sha256, NULL) ||
 	    !EVP_DigestUpdate(hash_ctx, chain, JOURNAL_HASH) ||
-	    !EVP_DigestUpdate(hash_ctx, map.p, map.n) ||
-	    !EVP_DigestFinal_ex(hash_ctx, ret, &n))
+	    !EVP_DigestUpdate(hash_ctx, map.p, map.n) || !EVP_DigestFinal_ex(hash_ctx, ret, &n))
 		return -ENOMEM;
 	assert(n == JOURNAL_HASH);
 	return 0;
@@ -99,8 +98,8 @@ bad(struct fault *fault, const char *rule)
 }
 
 enum journal_read
-journal_next(const uint8_t *p, size_t n, uint8_t chain[JOURNAL_HASH],
-    struct msg_record *ret, size_t *ret_len, struct fault *fault)
+journal_next(const uint8_t *p, size_t n, uint8_t chain[JOURNAL_HASH], struct msg_record *ret,
+    size_t *ret_len, struct fault *fault)
 {
 	uint8_t next[JOURNAL_HASH];
 	struct msg_record r;

@@ -42,9 +42,9 @@ int journal_seal(struct buf *out, uint8_t chain[JOURNAL_HASH], struct slice map)
 
 enum journal_read {
 	JOURNAL_READ_OK = 1,
-	JOURNAL_READ_END = 0, /* exactly at the end */
+	JOURNAL_READ_END = 0,	 /* exactly at the end */
 	JOURNAL_READ_SHORT = -1, /* an entry begins here and its end is missing */
-	JOURNAL_READ_BAD = -2, /* it does not parse: `fault` says why */
+	JOURNAL_READ_BAD = -2,	 /* it does not parse: `fault` says why */
 	JOURNAL_READ_CHAIN = -3, /* it parses, and does not follow `chain` */
 };
 

@@ -16,8 +16,8 @@ enum record_type {
 /* When a record is written, beside what it tells of. */
 enum record_when {
 	RECORD_BEFORE, /* before the effect that it names, or there is no effect */
-	RECORD_WITH, /* before the event that tells of it is sent */
-	RECORD_AFTER, /* with the next write; a failure never changes a result (TU-64) */
+	RECORD_WITH,   /* before the event that tells of it is sent */
+	RECORD_AFTER,  /* with the next write; a failure never changes a result (TU-64) */
 };
 
 struct record_desc {

@@ -18,10 +18,10 @@
 #define LANDLOCK_ACCESS_FS_TRUNCATE (1ULL << 14)
 #endif
 
-#define ACCESS_V1    ((1ULL << 13) - 1) /* everything that the first version knows */
-#define ACCESS_READ  (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
-#define ACCESS_INDEX                                                             \
-	(ACCESS_READ | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | \
+#define ACCESS_V1   ((1ULL << 13) - 1) /* everything that the first version knows */
+#define ACCESS_READ (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
+#define ACCESS_INDEX                                                                           \
+	(ACCESS_READ | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG |           \
 	    LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_TRUNCATE)
 
 static int
@@ -29,8 +29,9 @@ allow_beneath(int ruleset, int fd, uint64_t access)
 {
 	struct landlock_path_beneath_attr rule = { .allowed_access = access, .parent_fd = fd };
 
-	return syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) < 0 ?
-	    -errno : 0;
+	return syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) < 0
+		   ? -errno
+		   : 0;
 }
 
 static int
@@ -41,7 +42,8 @@ confine_files(int journal_fd, int index_fd, bool readonly)
 	long version;
 	int ret;
 
-	version = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+	version =
+	    syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 	if (version < 0)
 		return errno == ENOSYS || errno == EOPNOTSUPP ? 0 : -errno;
 	if (version >= 2)

@@ -48,8 +48,9 @@ format(char line[HEAD_MAX], const struct position *at)
 	char hex[2 * JOURNAL_HASH + 1];
 
 	hex_write(hex, at->hash);
-	return snprintf(line, HEAD_MAX, "caisson-head 1 %" PRIu64 " %s %" PRIu64 " %" PRIu64 "\n",
-	    at->count, hex, at->segment, at->offset);
+	return snprintf(line, HEAD_MAX,
+	    "caisson-head 1 %" PRIu64 " %s %" PRIu64 " %" PRIu64 "\n", at->count, hex,
+	    at->segment, at->offset);
 }
 
 int
@@ -85,7 +86,8 @@ write_draft(int dir_fd, const char *line, size_t n)
 	cleanup_fd int fd = -1;
 	ssize_t got;
 
-	fd = openat(dir_fd, HEAD_DRAFT, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	fd = openat(
+	    dir_fd, HEAD_DRAFT, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
 	got = write(fd, line, n);

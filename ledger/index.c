@@ -35,12 +35,14 @@ static const char *const statements[STATEMENT_MAX] = {
 	[STATEMENT_POSITION] = "INSERT OR REPLACE INTO position VALUES(1, ?, ?, ?, ?)",
 	[STATEMENT_RECORD] =
 	    "INSERT INTO records VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-	[STATEMENT_ACCEPTED] = "INSERT OR IGNORE INTO operations(operation, kind, trace, sequence)"
-			       " VALUES(?, ?, ?, 0)",
+	[STATEMENT_ACCEPTED] =
+	    "INSERT OR IGNORE INTO operations(operation, kind, trace, sequence)"
+	    " VALUES(?, ?, ?, 0)",
 	[STATEMENT_BLOCK] = "UPDATE operations SET sequence = max(sequence, ?2)"
 			    " WHERE operation = ?1",
-	[STATEMENT_ENDED] = "UPDATE operations SET ended = ?2, cause = ?3, status = ?4, detail = ?5,"
-			    " sequence = max(sequence, ?6) WHERE operation = ?1 AND ended IS NULL",
+	[STATEMENT_ENDED] =
+	    "UPDATE operations SET ended = ?2, cause = ?3, status = ?4, detail = ?5,"
+	    " sequence = max(sequence, ?6) WHERE operation = ?1 AND ended IS NULL",
 	[STATEMENT_CALL] = "INSERT OR IGNORE INTO calls VALUES(?, ?)",
 	[STATEMENT_CALL_OVER] = "DELETE FROM calls WHERE call = ?",
 	[STATEMENT_USE] = "INSERT INTO uses VALUES(?1, ?2)"
@@ -49,11 +51,14 @@ static const char *const statements[STATEMENT_MAX] = {
 	[STATEMENT_LOCATE] = "SELECT segment, offset, length FROM records WHERE count = ?",
 	[STATEMENT_COMPARE] = "SELECT * FROM records WHERE count = ?",
 	[STATEMENT_OPERATIONS] =
-	    "SELECT operation, kind, trace, sequence, cause, status, detail, ended FROM operations"
-	    " WHERE ended IS NULL OR ended IN (SELECT ended FROM operations WHERE ended IS NOT NULL"
+	    "SELECT operation, kind, trace, sequence, cause, status, detail, ended FROM "
+	    "operations"
+	    " WHERE ended IS NULL OR ended IN (SELECT ended FROM operations WHERE ended IS NOT "
+	    "NULL"
 	    " ORDER BY ended DESC LIMIT 64) ORDER BY operation LIMIT -1 OFFSET ?",
 	[STATEMENT_CALLS] = "SELECT call FROM calls WHERE operation = ? ORDER BY call",
-	[STATEMENT_USES] = "SELECT grant_id, spent FROM uses ORDER BY grant_id LIMIT -1 OFFSET ?",
+	[STATEMENT_USES] =
+	    "SELECT grant_id, spent FROM uses ORDER BY grant_id LIMIT -1 OFFSET ?",
 };
 
 /* ---- SQLite ------------------------------------------------------------------------- */
@@ -166,13 +171,11 @@ load_position(struct index *x)
 	int ret = -EIO;
 
 	memset(&x->at, 0, sizeof(x->at));
-	if (sqlite3_prepare_v2(x->db, "SELECT count, hash, segment, offset FROM position", -1, &s,
-		NULL) != SQLITE_OK)
+	if (sqlite3_prepare_v2(x->db, "SELECT count, hash, segment, offset FROM position", -1,
+		&s, NULL) != SQLITE_OK)
 		return -EIO;
 	switch (sqlite3_step(s)) {
-	case SQLITE_DONE:
-		ret = 0;
-		break;
+	case SQLITE_DONE: ret = 0; break;
 	case SQLITE_ROW:
 		if (sqlite3_column_bytes(s, 1) != JOURNAL_HASH)
 			break;
@@ -226,14 +229,9 @@ open_writable(struct index **ret)
 		     "PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY;");
 	if (err == 0)
 		switch (version(x)) {
-		case INDEX_VERSION:
-			err = load_position(x);
-			break;
-		case 0:
-			err = create_schema(x);
-			break;
-		default:
-			err = -EIO;
+		case INDEX_VERSION: err = load_position(x); break;
+		case 0: err = create_schema(x); break;
+		default: err = -EIO;
 		}
 	if (err < 0) {
 		index_close(x);
@@ -250,7 +248,8 @@ index_open(int dir_fd, struct index **ret)
 	int err;
 
 	if (dir_fd < 0) {
-		err = open_db(":memory:", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL, ret);
+		err =
+		    open_db(":memory:", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL, ret);
 		return err < 0 ? err : create_schema(*ret);
 	}
 	err = use_relative_names();
@@ -307,9 +306,9 @@ index_moved(const struct index *x, int dir_fd)
 	if (fstatat(dir_fd, INDEX_FILE "-wal", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0)
 		return true;
 	return fstatat(dir_fd, INDEX_FILE, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    st.st_ino != x->seen.st_ino || st.st_size != x->seen.st_size ||
-	    st.st_mtim.tv_sec != x->seen.st_mtim.tv_sec ||
-	    st.st_mtim.tv_nsec != x->seen.st_mtim.tv_nsec;
+	       st.st_ino != x->seen.st_ino || st.st_size != x->seen.st_size ||
+	       st.st_mtim.tv_sec != x->seen.st_mtim.tv_sec ||
+	       st.st_mtim.tv_nsec != x->seen.st_mtim.tv_nsec;
 }
 
 void

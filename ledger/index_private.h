@@ -33,8 +33,8 @@ enum statement {
 struct index {
 	sqlite3 *db;
 	sqlite3_stmt *statement[STATEMENT_MAX]; /* prepared at first use */
-	unsigned pending; /* records in the open transaction */
-	struct position at; /* with them */
+	unsigned pending;			/* records in the open transaction */
+	struct position at;			/* with them */
 	struct stat seen; /* of a read-only one: its file when it was opened */
 };
 

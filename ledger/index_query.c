@@ -59,14 +59,14 @@ same_text(sqlite3_stmt *s, int column, bool has, struct slice v)
 	if (!has || sqlite3_column_type(s, column) == SQLITE_NULL)
 		return !has && sqlite3_column_type(s, column) == SQLITE_NULL;
 	return (size_t)sqlite3_column_bytes(s, column) == v.n &&
-	    (v.n == 0 || memcmp(sqlite3_column_text(s, column), v.p, v.n) == 0);
+	       (v.n == 0 || memcmp(sqlite3_column_text(s, column), v.p, v.n) == 0);
 }
 
 static bool
 same_uint(sqlite3_stmt *s, int column, uint64_t v)
 {
 	return sqlite3_column_int64(s, column) ==
-	    (v > INT64_MAX ? INT64_MAX : (sqlite3_int64)v);
+	       (v > INT64_MAX ? INT64_MAX : (sqlite3_int64)v);
 }
 
 static bool
@@ -75,14 +75,17 @@ same_row(sqlite3_stmt *s, const struct entry *e)
 	const struct msg_record *r = &e->record;
 
 	return same_uint(s, 1, e->segment) && same_uint(s, 2, e->offset) &&
-	    same_uint(s, 3, e->length) && same_uint(s, 4, r->at) &&
-	    same_text(s, 5, true, r->type) &&
-	    (sqlite3_column_type(s, 6) != SQLITE_NULL) == r->has_outcome &&
-	    (!r->has_outcome || same_uint(s, 6, r->outcome)) &&
-	    same_text(s, 7, r->has_operation, r->operation) &&
-	    same_text(s, 8, r->has_call, r->call) && same_text(s, 9, r->has_callId, r->callId) &&
-	    same_text(s, 10, r->has_trace, r->trace) && same_text(s, 11, r->has_actor, r->actor) &&
-	    same_text(s, 12, r->has_tool, r->tool) && same_text(s, 13, r->has_grant, r->grant);
+	       same_uint(s, 3, e->length) && same_uint(s, 4, r->at) &&
+	       same_text(s, 5, true, r->type) &&
+	       (sqlite3_column_type(s, 6) != SQLITE_NULL) == r->has_outcome &&
+	       (!r->has_outcome || same_uint(s, 6, r->outcome)) &&
+	       same_text(s, 7, r->has_operation, r->operation) &&
+	       same_text(s, 8, r->has_call, r->call) &&
+	       same_text(s, 9, r->has_callId, r->callId) &&
+	       same_text(s, 10, r->has_trace, r->trace) &&
+	       same_text(s, 11, r->has_actor, r->actor) &&
+	       same_text(s, 12, r->has_tool, r->tool) &&
+	       same_text(s, 13, r->has_grant, r->grant);
 }
 
 int
@@ -113,8 +116,8 @@ add_text(struct buf *sql, struct slice values[], int *n, bool has, const char *c
 }
 
 int
-index_query(struct index *x, uint64_t after, const struct msg_audit_read *f, index_fn *fn,
-    void *arg)
+index_query(
+    struct index *x, uint64_t after, const struct msg_audit_read *f, index_fn *fn, void *arg)
 {
 	static const char select[] =
 	    "SELECT count, segment, offset, length FROM records WHERE count > ?1"
@@ -143,9 +146,9 @@ index_query(struct index *x, uint64_t after, const struct msg_audit_read *f, ind
 	}
 	sqlite3_bind_int64(s, 1, after > INT64_MAX ? INT64_MAX : (sqlite3_int64)after);
 	sqlite3_bind_int64(s, 2,
-	    !f->has_since	     ? 0 :
-		f->since > INT64_MAX ? INT64_MAX :
-				       (sqlite3_int64)f->since);
+	    !f->has_since	   ? 0
+	    : f->since > INT64_MAX ? INT64_MAX
+				   : (sqlite3_int64)f->since);
 	if (f->has_until && f->until <= INT64_MAX)
 		sqlite3_bind_int64(s, 3, (sqlite3_int64)f->until);
 	for (i = 0; i < n; i++)
@@ -184,8 +187,8 @@ add_member(struct buf *b, uint32_t *pairs, sqlite3_stmt *s, int column, const ch
 	if (type == SQLITE_INTEGER)
 		pack_uint(b, (uint64_t)sqlite3_column_int64(s, column));
 	else
-		pack_str_n(b, sqlite3_column_text(s, column),
-		    (size_t)sqlite3_column_bytes(s, column));
+		pack_str_n(
+		    b, sqlite3_column_text(s, column), (size_t)sqlite3_column_bytes(s, column));
 	++*pairs;
 }
 
@@ -201,7 +204,8 @@ add_calls(struct index *x, struct buf *b, const void *operation, int n)
 		return failed(x, "prepare");
 	sqlite3_bind_text(s, 1, operation, n, SQLITE_STATIC);
 	while ((step = sqlite3_step(s)) == SQLITE_ROW) {
-		pack_str_n(&calls, sqlite3_column_text(s, 0), (size_t)sqlite3_column_bytes(s, 0));
+		pack_str_n(
+		    &calls, sqlite3_column_text(s, 0), (size_t)sqlite3_column_bytes(s, 0));
 		count++;
 	}
 	pack_str(b, "calls");
@@ -319,8 +323,9 @@ index_state(struct index *x, uint64_t cursor, size_t max, struct index_state *re
 		err = add_items(x, STATEMENT_OPERATIONS, cursor, &page, &ret->operations,
 		    &ret->noperations, add_operation);
 	if (err == 0 && !page.full)
-		err = add_items(x, STATEMENT_USES, cursor > operations ? cursor - operations : 0,
-		    &page, &ret->uses, &ret->nuses, add_use);
+		err =
+		    add_items(x, STATEMENT_USES, cursor > operations ? cursor - operations : 0,
+			&page, &ret->uses, &ret->nuses, add_use);
 	if (err < 0) {
 		index_state_finish(ret);
 		return err;

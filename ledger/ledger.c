@@ -20,9 +20,9 @@ index_fits(struct ledger *l, const struct position *at)
 	struct entry e = { 0 };
 
 	return buf && index_locate(l->index, at->count, &e) == 0 && e.segment == at->segment &&
-	    e.offset + e.length == at->offset &&
-	    reader_fetch(l->journal_fd, e.segment, e.offset, e.length, buf, &e, hash) == 0 &&
-	    memcmp(hash, at->hash, JOURNAL_HASH) == 0;
+	       e.offset + e.length == at->offset &&
+	       reader_fetch(l->journal_fd, e.segment, e.offset, e.length, buf, &e, hash) == 0 &&
+	       memcmp(hash, at->hash, JOURNAL_HASH) == 0;
 }
 
 int
@@ -84,10 +84,10 @@ check_head(struct ledger *l)
 		snprintf(l->problem, sizeof(l->problem),
 		    "the head says %llu records and the journal has %llu: its end was cut off",
 		    (unsigned long long)l->head.count, (unsigned long long)l->reader.at.count);
-	} else if (l->head.count > 0 &&
-	    (index_locate(l->index, l->head.count, &e) < 0 ||
-		reader_fetch(l->journal_fd, e.segment, e.offset, e.length, buf, &e, hash) < 0 ||
-		memcmp(hash, l->head.hash, JOURNAL_HASH) != 0)) {
+	} else if (l->head.count > 0 && (index_locate(l->index, l->head.count, &e) < 0 ||
+					    reader_fetch(l->journal_fd, e.segment, e.offset,
+						e.length, buf, &e, hash) < 0 ||
+					    memcmp(hash, l->head.hash, JOURNAL_HASH) != 0)) {
 		snprintf(l->problem, sizeof(l->problem),
 		    "the head was made for another record than this one");
 	}
@@ -257,8 +257,8 @@ read_hit(void *arg, const struct index_hit *hit)
 	size_t before = r->records->n;
 	struct entry e;
 
-	r->error = reader_fetch(r->ledger->journal_fd, hit->segment, hit->offset, hit->length,
-	    r->buf, &e, NULL);
+	r->error = reader_fetch(
+	    r->ledger->journal_fd, hit->segment, hit->offset, hit->length, r->buf, &e, NULL);
 	if (r->error < 0)
 		return false;
 	add_record(r->records, &e, hit->count);
@@ -299,7 +299,8 @@ ledger_read(struct ledger *l, const struct msg_audit_read *m, struct msg_audit_r
 	if (err == 0 && bytes->failed)
 		err = -ENOMEM;
 	if (err < 0) {
-		*ret_why = err == -EBADMSG ? "a record has changed since it was indexed" : why(err);
+		*ret_why =
+		    err == -EBADMSG ? "a record has changed since it was indexed" : why(err);
 		return err;
 	}
 	ret->records = (struct slice){ bytes->p, bytes->n };

@@ -13,13 +13,13 @@
 
 struct ledger {
 	int journal_fd, index_fd; /* borrowed; index_fd may be -1 */
-	bool readonly; /* index in memory, no head: nothing is written */
+	bool readonly;		  /* index in memory, no head: nothing is written */
 	struct reader reader;
 	struct index *index;
-	struct position head; /* as in its file */
-	bool caught_up; /* the end was reached once, and the head looked at */
-	bool unsettled; /* something was committed since index_settle() */
-	bool warned; /* damage was logged */
+	struct position head;		  /* as in its file */
+	bool caught_up;			  /* the end was reached once, and the head looked at */
+	bool unsettled;			  /* something was committed since index_settle() */
+	bool warned;			  /* damage was logged */
 	char problem[READER_PROBLEM_MAX]; /* of the head: "" if it fits */
 };
 
@@ -44,7 +44,7 @@ const char *ledger_problem(const struct ledger *l);
 /* Answers.  Return 0, or a negative errno with `*ret_why` set to static text or the problem. */
 int ledger_state(struct ledger *l, uint64_t cursor, struct msg_state_load_reply *ret,
     struct index_state *ret_lists, struct buf *ret_bytes, const char **ret_why);
-int ledger_read(struct ledger *l, const struct msg_audit_read *m, struct msg_audit_read_reply *ret,
-    struct buf *ret_bytes, const char **ret_why);
+int ledger_read(struct ledger *l, const struct msg_audit_read *m,
+    struct msg_audit_read_reply *ret, struct buf *ret_bytes, const char **ret_why);
 
 #endif /* LEDGER_LEDGER_H */

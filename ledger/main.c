@@ -7,8 +7,8 @@
  * back at any time, and catches up.
  *
  * Descriptors: common/child.h.  With --read-only it answers one client and writes nothing.
- * Exit status: 0 when the supervisor or client is gone or said so, 125 if it cannot start, 111 if
- * the system failed.
+ * Exit status: 0 when the supervisor or client is gone or said so, 125 if it cannot start, 111
+ * if the system failed.
  */
 #include <errno.h>
 #include <fcntl.h>

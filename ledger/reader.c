@@ -14,7 +14,7 @@
 #include "common/records.h"
 #include "common/util.h"
 
-#define BUF_MAX	   (1u << 20) /* bytes read at once; many entries */
+#define BUF_MAX	   (1u << 20)  /* bytes read at once; many entries */
 #define RESYNC_MAX (32u << 20) /* bytes hashed in search of entries behind a damaged one */
 
 int
@@ -113,14 +113,14 @@ entry_parse(const uint8_t *p, size_t n, struct entry *ret)
 	return protocol_unpack(ret->map.p, ret->map.n, MSG_record, &ret->record, &fault) == 0;
 }
 
-static int __attribute__((format(printf, 2, 3)))
-damage(struct reader *r, const char *fmt, ...)
+static int __attribute__((format(printf, 2, 3))) damage(struct reader *r, const char *fmt, ...)
 {
 	va_list ap;
 	int n;
 
-	n = snprintf(r->problem, sizeof(r->problem), "segment %llu, offset %llu: ",
-	    (unsigned long long)r->at.segment, (unsigned long long)r->at.offset);
+	n = snprintf(r->problem, sizeof(r->problem),
+	    "segment %llu, offset %llu: ", (unsigned long long)r->at.segment,
+	    (unsigned long long)r->at.offset);
 	va_start(ap, fmt);
 	vsnprintf(r->problem + n, sizeof(r->problem) - (size_t)n, fmt, ap);
 	va_end(ap);
@@ -133,14 +133,12 @@ static const char *
 describe(enum journal_read read, const struct fault *fault)
 {
 	switch (read) {
-	case JOURNAL_READ_END:
-		return "the segment ends";
-	case JOURNAL_READ_SHORT:
-		return "an entry begins and does not end";
+	case JOURNAL_READ_END: return "the segment ends";
+	case JOURNAL_READ_SHORT: return "an entry begins and does not end";
 	case JOURNAL_READ_CHAIN:
-		return "the entry does not follow from the one before it: one of them was changed";
-	default:
-		return fault->rule ? fault->rule : "not an entry";
+		return "the entry does not follow from the one before it: one of them was "
+		       "changed";
+	default: return fault->rule ? fault->rule : "not an entry";
 	}
 }
 
@@ -165,10 +163,10 @@ entries_follow(const uint8_t *p, size_t n, const uint8_t before[JOURNAL_HASH])
 	/* The chain value of the entry that is wrong may be all that is wrong with it. */
 	len = entry_length(p, n);
 	if (len > 0 && len <= n &&
-	    journal_seal(&sealed, chain,
-		(struct slice){ p + JOURNAL_HEAD, len - JOURNAL_HEAD }) == 0)
+	    journal_seal(
+		&sealed, chain, (struct slice){ p + JOURNAL_HEAD, len - JOURNAL_HEAD }) == 0)
 		found = journal_next(p + len, n - len, chain, &r, &next_len, &fault) ==
-		    JOURNAL_READ_OK;
+			JOURNAL_READ_OK;
 	buf_finish(&sealed);
 	for (i = 0; !found && i + JOURNAL_HEAD < n && hashed < RESYNC_MAX; i++) {
 		len = entry_length(p + i, n - i);
@@ -180,7 +178,7 @@ entries_follow(const uint8_t *p, size_t n, const uint8_t before[JOURNAL_HASH])
 		hashed += next_len;
 		memcpy(chain, p + i + 4, sizeof(chain));
 		found = journal_next(p + i + len, n - i - len, chain, &r, &next_len, &fault) ==
-		    JOURNAL_READ_OK;
+			JOURNAL_READ_OK;
 	}
 	return found;
 }
@@ -221,8 +219,8 @@ peek(int fd, uint8_t *buf, struct entry *ret)
 
 /* Does segment `number`, of which `e` is the first record, follow from here? */
 static int
-check_opened(struct reader *r, uint64_t number, const struct entry *e, uint64_t length,
-    const char *what)
+check_opened(
+    struct reader *r, uint64_t number, const struct entry *e, uint64_t length, const char *what)
 {
 	const struct msg_record *m = &e->record;
 	unsigned long long n = number;
@@ -230,16 +228,21 @@ check_opened(struct reader *r, uint64_t number, const struct entry *e, uint64_t 
 	if (!slice_is(m->type, record_name(RECORD_segment_opened)) || !m->has_segment ||
 	    !m->has_previousCount || !m->has_previousHash || !m->has_previousLength ||
 	    m->segment != number)
-		return damage(r, "segment %llu does not begin with its own name; "
-			"compare it with a copy", n);
+		return damage(r,
+		    "segment %llu does not begin with its own name; "
+		    "compare it with a copy",
+		    n);
 	if (m->previousCount > r->at.count)
-		return damage(r, "%s, and segment %llu says that %llu more records stood here: "
-			"they were changed or removed; restore this segment from a copy",
+		return damage(r,
+		    "%s, and segment %llu says that %llu more records stood here: "
+		    "they were changed or removed; restore this segment from a copy",
 		    what, n, (unsigned long long)(m->previousCount - r->at.count));
 	if (m->previousCount < r->at.count || m->previousLength != length ||
 	    memcmp(m->previousHash.p, r->at.hash, JOURNAL_HASH) != 0)
-		return damage(r, "segment %llu follows another record than the one before it: "
-			"one of them was replaced; compare both with a copy", n);
+		return damage(r,
+		    "segment %llu follows another record than the one before it: "
+		    "one of them was replaced; compare both with a copy",
+		    n);
 	return 0;
 }
 
@@ -261,7 +264,7 @@ has_grown(struct reader *r)
 	memcpy(chain, r->at.hash, sizeof(chain));
 	r->buf_n = 0;
 	return r->fd >= 0 && fill(r, &p, &n) == 0 &&
-	    journal_next(p, n, chain, &m, &len, &fault) == JOURNAL_READ_OK;
+	       journal_next(p, n, chain, &m, &len, &fault) == JOURNAL_READ_OK;
 }
 
 /* Was this tail looked through already, at this size? */
@@ -298,8 +301,9 @@ next_segment(struct reader *r, enum journal_read read, const struct fault *fault
 	for (number = r->at.segment + 1; number <= last; number++) {
 		fd = open_segment(r->dir_fd, number);
 		if (fd == -ENOENT)
-			return damage(r, "segment %llu is missing, and segment %llu is there; "
-				"restore it from a copy",
+			return damage(r,
+			    "segment %llu is missing, and segment %llu is there; "
+			    "restore it from a copy",
 			    (unsigned long long)number, (unsigned long long)last);
 		if (fd < 0)
 			return fd;
@@ -323,12 +327,15 @@ next_segment(struct reader *r, enum journal_read read, const struct fault *fault
 			use_segment(r, fd, number);
 			return 1;
 		}
-		if (ret == -EAGAIN && st.st_size > 0 && looks_new(r, number, (uint64_t)st.st_size))
+		if (ret == -EAGAIN && st.st_size > 0 &&
+		    looks_new(r, number, (uint64_t)st.st_size))
 			ret = tail_is_damaged(fd, 0, r->at.hash);
 		close(fd);
 		if (ret == 1)
-			return damage(r, "segment %llu does not begin with an entry, and records "
-				"follow; restore that segment from a copy", (unsigned long long)number);
+			return damage(r,
+			    "segment %llu does not begin with an entry, and records "
+			    "follow; restore that segment from a copy",
+			    (unsigned long long)number);
 		if (ret < 0 && ret != -EAGAIN)
 			return ret;
 		/* Made, and never begun whole. */
@@ -348,8 +355,9 @@ at_end(struct reader *r, enum journal_read read, const struct fault *fault)
 	if (r->fd >= 0 && fstat(r->fd, &st) < 0)
 		return -errno;
 	if (r->fd >= 0 && (uint64_t)st.st_size < r->at.offset)
-		return damage(r, "the segment is shorter than it was: %llu bytes are missing; "
-			"restore it from a copy",
+		return damage(r,
+		    "the segment is shorter than it was: %llu bytes are missing; "
+		    "restore it from a copy",
 		    (unsigned long long)(r->at.offset - (uint64_t)st.st_size));
 	ret = next_segment(r, read, fault, (uint64_t)st.st_size);
 	if (ret != READER_END || read == JOURNAL_READ_END ||
@@ -418,7 +426,8 @@ reader_next(struct reader *r, struct entry *ret)
 	}
 	if ((r->at.offset == 0) !=
 	    slice_is(ret->record.type, record_name(RECORD_segment_opened)))
-		return damage(r, "a segment begins in another's middle; compare it with a copy");
+		return damage(
+		    r, "a segment begins in another's middle; compare it with a copy");
 	ret->map = (struct slice){ p + JOURNAL_HEAD, len - JOURNAL_HEAD };
 	ret->segment = r->at.segment;
 	ret->offset = r->at.offset;

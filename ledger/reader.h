@@ -19,15 +19,15 @@
 
 /* A place between two entries. */
 struct position {
-	uint64_t count; /* records before it */
+	uint64_t count;		    /* records before it */
 	uint8_t hash[JOURNAL_HASH]; /* chain value of the last of them */
-	uint64_t segment; /* 0: before the first */
-	uint64_t offset; /* in that segment */
+	uint64_t segment;	    /* 0: before the first */
+	uint64_t offset;	    /* in that segment */
 };
 
 struct entry {
 	struct msg_record record;
-	struct slice map; /* its packed form */
+	struct slice map;		  /* its packed form */
 	uint64_t segment, offset, length; /* where the whole entry lies */
 };
 
@@ -39,7 +39,7 @@ struct reader {
 	uint64_t buf_offset; /* in the segment */
 	size_t buf_n;
 	uint64_t torn_before; /* bytes of torn tails in the segments that were left */
-	uint64_t torn; /* bytes behind at.offset, after READER_END */
+	uint64_t torn;	      /* bytes behind at.offset, after READER_END */
 	/* The tail that was last looked through for records, and has none. */
 	uint64_t clean_segment, clean_size, clean_count;
 	bool damaged;

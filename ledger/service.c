@@ -16,10 +16,10 @@
 #include "common/util.h"
 #include "ledger/verify.h"
 
-#define SLICE_MAX     4096 /* records a loop turn: the heartbeat is answered between them */
-#define VERIFY_SLICE  1024 /* the same; each is also compared with its row */
-#define FOLLOW_MS     200 /* between two looks at a journal at rest */
-#define HEAD_MS	      1000 /* between two moves of the head: its syncs compete with the broker's */
+#define SLICE_MAX    4096 /* records a loop turn: the heartbeat is answered between them */
+#define VERIFY_SLICE 1024 /* the same; each is also compared with its row */
+#define FOLLOW_MS    200  /* between two looks at a journal at rest */
+#define HEAD_MS	     1000 /* between moves of the head: its syncs compete with the broker's */
 
 struct peer {
 	TAILQ_ENTRY(peer) entry; /* service.peers */
@@ -38,7 +38,7 @@ struct service {
 	struct event *verify;
 	TAILQ_HEAD(, peer) peers;
 	uint64_t head_at_ms; /* when the head may move again */
-	bool failed; /* nothing more is read: logged */
+	bool failed;	     /* nothing more is read: logged */
 };
 
 /* ---- following the journal ---------------------------------------------------------- */
@@ -49,7 +49,7 @@ resume_all(struct service *s)
 	struct peer *p;
 
 	TAILQ_FOREACH(p, &s->peers, entry)
-		link_resume(p->link);
+	link_resume(p->link);
 }
 
 static void
@@ -123,8 +123,8 @@ handle_state_load(struct peer *p, const struct message *m)
 	memset(&lists, 0, sizeof(lists));
 	if (m->u.state_load.cursor == 0)
 		follow_to_end(p->service);
-	if (ledger_state(p->service->ledger, m->u.state_load.cursor, &reply, &lists, &bytes,
-		&why) < 0)
+	if (ledger_state(
+		p->service->ledger, m->u.state_load.cursor, &reply, &lists, &bytes, &why) < 0)
 		link_refuse(p->link, m->msgid, "failed_precondition", why, false);
 	else
 		link_reply(p->link, MSG_state_load_reply, m->msgid, &reply);
@@ -166,8 +166,8 @@ handle_audit_verify(struct peer *p, const struct message *m)
 	p->verify_msgid = m->msgid;
 	ret = p->verify ? verify_start(p->verify, l->journal_fd, l->index_fd,
 			      l->readonly ? NULL : l->index,
-			      m->u.audit_verify.has_expect ? m->u.audit_verify.expect.p : NULL) :
-			  -ENOMEM;
+			      m->u.audit_verify.has_expect ? m->u.audit_verify.expect.p : NULL)
+			: -ENOMEM;
 	if (ret < 0) {
 		link_refuse(p->link, m->msgid, "internal", strerror(-ret), false);
 		free(p->verify);
@@ -211,7 +211,8 @@ service_on_verify(evutil_socket_t fd, short events, void *arg)
 
 	(void)fd;
 	(void)events;
-	TAILQ_FOREACH(p, &s->peers, entry) {
+	TAILQ_FOREACH(p, &s->peers, entry)
+	{
 		if (!p->verify)
 			continue;
 		ret = verify_step(p->verify, VERIFY_SLICE);
@@ -246,7 +247,8 @@ peer_on_message(struct link *link, const struct message *m, void *arg)
 }
 
 static void
-peer_on_end(struct link *link, enum link_end end, const struct fault *fault, int error, void *arg)
+peer_on_end(
+    struct link *link, enum link_end end, const struct fault *fault, int error, void *arg)
 {
 	struct peer *p = arg;
 	struct service *s = p->service;
@@ -325,11 +327,8 @@ handle_control(struct service *s, const struct control *c, int fds[CONTROL_FDS_M
 		if (ret < 0)
 			log_error("cannot answer the supervisor: %s", strerror(-ret));
 		break;
-	case CONTROL_SHUTDOWN:
-		end(s);
-		break;
-	default:
-		log_warn("the supervisor said something unknown: %u", c->verb);
+	case CONTROL_SHUTDOWN: end(s); break;
+	default: log_warn("the supervisor said something unknown: %u", c->verb);
 	}
 }
 
@@ -351,7 +350,7 @@ service_on_control(evutil_socket_t fd, short events, void *arg)
 	}
 	if (ret == -EAGAIN)
 		return;
-	/* End-of-file: the supervisor is gone.  What the broker still writes is for the next. */
+	/* End-of-file: the supervisor is gone.  What the broker still writes is not lost. */
 	if (ret < 0)
 		log_error("the control link failed: %s", strerror(-ret));
 	event_del(s->on_control);
@@ -378,8 +377,8 @@ service_create(struct event_base *base, struct ledger *l, int control_fd)
 	if (ret == 0 && l->readonly)
 		ret = peer_add(s, control_fd, ROLE_CLIENT);
 	if (ret == 0 && !l->readonly) {
-		s->on_control = event_new(
-		    base, control_fd, EV_READ | EV_PERSIST, service_on_control, s);
+		s->on_control =
+		    event_new(base, control_fd, EV_READ | EV_PERSIST, service_on_control, s);
 		if (evutil_make_socket_nonblocking(control_fd) < 0 || !s->on_control ||
 		    event_add(s->on_control, NULL) < 0)
 			ret = -ENOMEM;
@@ -401,7 +400,7 @@ service_destroy(struct service *s)
 		return;
 	/* Links end on the loop: once round it, so that they are released. */
 	TAILQ_FOREACH(p, &s->peers, entry)
-		link_close(p->link);
+	link_close(p->link);
 	event_free(s->tick);
 	event_free(s->verify);
 	if (s->on_control)

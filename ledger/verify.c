@@ -7,8 +7,9 @@
 
 #include "ledger/head.h"
 
-#define INDEX_IN_USE	 "the index was not closed, or a ledger is writing to it: not compared"
-#define MAKE_INDEX_AGAIN "remove the index directory's " INDEX_FILE ": the ledger makes it again"
+#define INDEX_IN_USE "the index was not closed, or a ledger is writing to it: not compared"
+#define MAKE_INDEX_AGAIN                                                                       \
+	"remove the index directory's " INDEX_FILE ": the ledger makes it again"
 
 /* Keeps the first one. */
 static void __attribute__((format(printf, 2, 3)))
@@ -39,8 +40,8 @@ open_index(struct verify *v, int index_fd)
 }
 
 int
-verify_start(struct verify *v, int journal_fd, int index_fd, struct index *index,
-    const uint8_t *expect)
+verify_start(
+    struct verify *v, int journal_fd, int index_fd, struct index *index, const uint8_t *expect)
 {
 	int ret;
 
@@ -52,8 +53,10 @@ verify_start(struct verify *v, int journal_fd, int index_fd, struct index *index
 	if (ret == -ENOENT)
 		say(v->note, "there is no head yet: not compared");
 	else if (ret < 0)
-		say(v->head_problem, "the head cannot be read: %s; compare the record with a value "
-			"kept elsewhere (--expect), then remove the file", strerror(-ret));
+		say(v->head_problem,
+		    "the head cannot be read: %s; compare the record with a value "
+		    "kept elsewhere (--expect), then remove the file",
+		    strerror(-ret));
 	v->index = index;
 	if (!index)
 		open_index(v, index_fd);
@@ -74,16 +77,20 @@ look_at(struct verify *v, const struct entry *e)
 		if (index_compare(v->index, at->count, e) == 1)
 			v->rows++;
 		else
-			say(v->index_problem, "the index differs from the journal in record %llu; "
-				MAKE_INDEX_AGAIN, (unsigned long long)at->count);
+			say(v->index_problem,
+			    "the index differs from the journal in record "
+			    "%llu; " MAKE_INDEX_AGAIN,
+			    (unsigned long long)at->count);
 	}
 	if (v->index && at->count == v->indexed.count &&
 	    memcmp(at->hash, v->indexed.hash, JOURNAL_HASH) != 0)
-		say(v->index_problem, "the index was made from another record; " MAKE_INDEX_AGAIN);
+		say(v->index_problem,
+		    "the index was made from another record; " MAKE_INDEX_AGAIN);
 	if (v->has_head && at->count == v->head.count &&
 	    memcmp(at->hash, v->head.hash, JOURNAL_HASH) != 0)
-		say(v->head_problem, "the head was made for another record: at record %llu the "
-			"chain has another value; the journal was replaced",
+		say(v->head_problem,
+		    "the head was made for another record: at record %llu the "
+		    "chain has another value; the journal was replaced",
 		    (unsigned long long)at->count);
 	v->expect_found = v->has_expect && memcmp(at->hash, v->expect.hash, JOURNAL_HASH) == 0;
 }
@@ -97,27 +104,31 @@ conclude(struct verify *v)
 	if (v->reader.damaged)
 		say(v->journal_problem, "%s", v->reader.problem);
 	if (v->index && v->indexed.count > count)
-		say(v->index_problem, "the index has %llu records and the journal %llu: the end of the "
-			"record was cut off, or lost with the machine's power before it was synced",
+		say(v->index_problem,
+		    "the index has %llu records and the journal %llu: the end of the "
+		    "record was cut off, or lost with the machine's power before it was synced",
 		    (unsigned long long)v->indexed.count, count);
 	if (v->index && v->index_problem[0] == '\0' &&
 	    /* A ledger goes on adding to its own. */
 	    (index_rows(v->index, v->owns_index ? UINT64_MAX : v->indexed.count, &rows) < 0 ||
 		rows != v->indexed.count))
-		say(v->index_problem, "the index has other rows than the record; " MAKE_INDEX_AGAIN);
+		say(v->index_problem,
+		    "the index has other rows than the record; " MAKE_INDEX_AGAIN);
 	if (v->has_head && head > count)
-		say(v->head_problem, "the head says that %llu records were on the disk, and the journal "
-			"has %llu: the end of the record was cut off; restore it from a copy",
+		say(v->head_problem,
+		    "the head says that %llu records were on the disk, and the journal "
+		    "has %llu: the end of the record was cut off; restore it from a copy",
 		    head, count);
 	if (v->has_expect && !v->expect_found)
-		say(v->head_problem, "the record does not end in the expected value: it is another "
-			"record, it was cut off, or it has grown since");
+		say(v->head_problem,
+		    "the record does not end in the expected value: it is another "
+		    "record, it was cut off, or it has grown since");
 	if (v->owns_index && index_moved(v->index, v->index_fd)) {
 		v->index_problem[0] = '\0';
 		say(v->note, INDEX_IN_USE);
 	}
 	v->valid = v->journal_problem[0] == '\0' && v->index_problem[0] == '\0' &&
-	    v->head_problem[0] == '\0';
+		   v->head_problem[0] == '\0';
 	v->done = true;
 }
 

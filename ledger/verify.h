@@ -27,7 +27,8 @@ struct verify {
 	char journal_problem[VERIFY_PROBLEM_MAX]; /* what is wrong, "" if nothing */
 	char index_problem[VERIFY_PROBLEM_MAX];
 	char head_problem[VERIFY_PROBLEM_MAX];
-	char note[VERIFY_PROBLEM_MAX]; /* what could not be compared; nothing is wrong with it */
+	char
+	    note[VERIFY_PROBLEM_MAX]; /* what could not be compared; nothing is wrong with it */
 };
 
 /*
@@ -35,8 +36,8 @@ struct verify {
  * `index_fd` is looked at.  `index_fd` may be -1.  `expect` may be NULL.  Returns 0 or a
  * negative errno.
  */
-int verify_start(struct verify *v, int journal_fd, int index_fd, struct index *index,
-    const uint8_t *expect);
+int verify_start(
+    struct verify *v, int journal_fd, int index_fd, struct index *index, const uint8_t *expect);
 /* Looks at up to `max` records.  Returns 1 when it is done, 0 if there is more, or a
  * negative errno. */
 int verify_step(struct verify *v, unsigned max);

@@ -80,11 +80,8 @@ one_entry(const uint8_t *p, size_t n)
 		assert(memcmp(chain, again, sizeof(chain)) == 0);
 		assert(protocol_pack(&packed, MSG_record, &r) == 0);
 		break;
-	case JOURNAL_READ_BAD:
-		assert(fault.rule && *fault.rule);
-		break;
-	default:
-		break;
+	case JOURNAL_READ_BAD: assert(fault.rule && *fault.rule); break;
+	default: break;
 	}
 	buf_finish(&sealed);
 	buf_finish(&packed);
@@ -195,14 +192,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size == 0)
 		return 0;
 	switch (data[0] % 3) {
-	case 0:
-		one_entry(data + 1, size - 1);
-		break;
-	case 1:
-		whole_segment(data + 1, size - 1);
-		break;
-	default:
-		sealed_records(data + 1, size - 1);
+	case 0: one_entry(data + 1, size - 1); break;
+	case 1: whole_segment(data + 1, size - 1); break;
+	default: sealed_records(data + 1, size - 1);
 	}
 	return 0;
 }

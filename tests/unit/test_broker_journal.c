@@ -96,7 +96,7 @@ static bool auto_segments = true;
 static unsigned wanted; /* how often a segment was asked for */
 static uint64_t wanted_number;
 static int available = -1; /* what on_available() said last */
-static char told[4096]; /* callbacks: "1+ 2- ...": record, ok or refused */
+static char told[4096];	   /* callbacks: "1+ 2- ...": record, ok or refused */
 
 static int
 segment_file(uint64_t number)
@@ -135,7 +135,8 @@ on_done(void *arg, bool ok)
 {
 	size_t n = strlen(told);
 
-	snprintf(told + n, sizeof(told) - n, "%s%d%c", n ? " " : "", *(int *)arg, ok ? '+' : '-');
+	snprintf(
+	    told + n, sizeof(told) - n, "%s%d%c", n ? " " : "", *(int *)arg, ok ? '+' : '-');
 }
 
 static void
@@ -264,8 +265,8 @@ record_is(unsigned segments)
 		close(fd);
 		uint8_t before[JOURNAL_HASH];
 		memcpy(before, chain, sizeof(before));
-		for (at = 0; journal_next(bytes + at, (size_t)got - at, chain, &r, &len, &fault) ==
-		     JOURNAL_READ_OK;
+		for (at = 0; journal_next(bytes + at, (size_t)got - at, chain, &r, &len,
+				 &fault) == JOURNAL_READ_OK;
 		     at += len) {
 			n = strlen(text);
 			if (at == 0) {
@@ -277,7 +278,8 @@ record_is(unsigned segments)
 				snprintf(text + n, sizeof(text) - n, "%so", n ? " " : "");
 			} else {
 				ck_assert(!slice_is(r.type, "segment.opened"));
-				snprintf(text + n, sizeof(text) - n, " %.*s", (int)r.id.n, r.id.p);
+				snprintf(
+				    text + n, sizeof(text) - n, " %.*s", (int)r.id.n, r.id.p);
 			}
 			count++;
 		}
@@ -434,10 +436,12 @@ START_TEST(the_next_segment_is_asked_for_long_before_the_end)
 	/* 20 records of 20 KiB: several segments, and not one refusal. */
 	for (i = 1; i <= 20; i++) {
 		ck_assert_int_eq(append_sized(i, JOURNAL_EFFECT, 20000, true), 0);
-		snprintf(want + strlen(want), sizeof(want) - strlen(want), "%s%d+", i > 1 ? " " : "", i);
+		snprintf(want + strlen(want), sizeof(want) - strlen(want), "%s%d+",
+		    i > 1 ? " " : "", i);
 		until_told(want);
 	}
-	ck_assert_str_eq(record_is(3), "o 1 2 3 4 5 6 7 8 9 o 10 11 12 13 14 15 16 17 18 o 19 20");
+	ck_assert_str_eq(
+	    record_is(3), "o 1 2 3 4 5 6 7 8 9 o 10 11 12 13 14 15 16 17 18 o 19 20");
 	ck_assert_int_eq(available, 1);
 }
 END_TEST
@@ -665,7 +669,10 @@ START_TEST(an_outage_at_any_call_loses_no_ending)
 			    *told ? " " : "", want);
 		}
 		while (snprintf(want, sizeof(want), "%d", i),
-		    strtol(strrchr(told, ' ') ? strrchr(told, ' ') : *told ? told : "0", NULL, 10) < i)
+		    strtol(strrchr(told, ' ') ? strrchr(told, ' ')
+			   : *told	      ? told
+					      : "0",
+			NULL, 10) < i)
 			event_base_loop(base, EVLOOP_ONCE);
 	}
 	until_available(1);
@@ -715,7 +722,8 @@ main(void)
 	suite_add_tcase(s, space);
 	tcase_add_checked_fixture(outage, setup, teardown);
 	tcase_set_timeout(outage, 60);
-	tcase_add_loop_test(outage, a_failed_write_closes_the_segment, 0, countof(write_failures));
+	tcase_add_loop_test(
+	    outage, a_failed_write_closes_the_segment, 0, countof(write_failures));
 	tcase_add_test(outage, a_failed_sync_refuses_what_waited_and_leaves_the_segment);
 	tcase_add_test(outage, what_comes_while_a_sync_fails_is_refused_with_it);
 	tcase_add_test(outage, a_new_segment_that_cannot_be_begun_is_left_in_turn);

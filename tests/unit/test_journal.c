@@ -27,7 +27,8 @@ make(unsigned i)
 	r.type = slice_of(i == 0 ? "segment.opened" : "operation.accepted");
 	r.at = 1700000000000 + i;
 	if (i == 0) {
-		r.has_segment = r.has_previousCount = r.has_previousLength = r.has_previousHash = true;
+		r.has_segment = r.has_previousCount = r.has_previousLength =
+		    r.has_previousHash = true;
 		r.segment = 1;
 		r.previousHash = (struct slice){ hash, sizeof(hash) };
 	} else {
@@ -89,7 +90,8 @@ START_TEST(what_was_written_is_read_back)
 	for (i = 0; i < RECORDS; i++) {
 		struct msg_record m = make(i);
 
-		ck_assert_int_eq(journal_next(whole.p + at, whole.n - at, chain, &r, &len, &fault),
+		ck_assert_int_eq(
+		    journal_next(whole.p + at, whole.n - at, chain, &r, &len, &fault),
 		    JOURNAL_READ_OK);
 		at += len;
 		ck_assert_uint_eq(at, ends[i]);
@@ -98,7 +100,8 @@ START_TEST(what_was_written_is_read_back)
 		ck_assert_uint_eq(r.at, m.at);
 		ck_assert_int_eq(r.has_operation, m.has_operation);
 	}
-	ck_assert_int_eq(journal_next(whole.p + at, 0, chain, &r, &len, &fault), JOURNAL_READ_END);
+	ck_assert_int_eq(
+	    journal_next(whole.p + at, 0, chain, &r, &len, &fault), JOURNAL_READ_END);
 }
 END_TEST
 
@@ -139,8 +142,9 @@ START_TEST(every_truncation_gives_the_whole_records_before_it)
 		ck_assert_ptr_nonnull(copy);
 		memcpy(copy, whole.p, n);
 		ck_assert_uint_eq(read_all(copy, n, &end), want);
-		ck_assert_int_eq(end, n == 0 || (want && n == ends[want - 1]) ? JOURNAL_READ_END :
-										JOURNAL_READ_SHORT);
+		ck_assert_int_eq(end, n == 0 || (want && n == ends[want - 1])
+					  ? JOURNAL_READ_END
+					  : JOURNAL_READ_SHORT);
 		free(copy);
 	}
 }
@@ -189,8 +193,8 @@ START_TEST(a_record_over_the_bound_changes_nothing)
 
 	ck_assert_ptr_nonnull(map);
 	buf_add(&out, "x", 1);
-	ck_assert_int_eq(
-	    journal_seal(&out, chain, (struct slice){ map, JOURNAL_ENTRY_MAX - JOURNAL_HEAD + 1 }),
+	ck_assert_int_eq(journal_seal(&out, chain,
+			     (struct slice){ map, JOURNAL_ENTRY_MAX - JOURNAL_HEAD + 1 }),
 	    -ERANGE);
 	ck_assert_int_eq(journal_seal(&out, chain, (struct slice){ map, 0 }), -ERANGE);
 	r.id = (struct slice){ NULL, 0 };
@@ -198,7 +202,8 @@ START_TEST(a_record_over_the_bound_changes_nothing)
 	ck_assert_uint_eq(out.n, 1);
 	ck_assert_mem_eq(chain, before, JOURNAL_HASH);
 	ck_assert_int_eq(
-	    journal_seal(&out, chain, (struct slice){ map, JOURNAL_ENTRY_MAX - JOURNAL_HEAD }), 0);
+	    journal_seal(&out, chain, (struct slice){ map, JOURNAL_ENTRY_MAX - JOURNAL_HEAD }),
+	    0);
 	ck_assert_uint_eq(out.n, 1 + JOURNAL_ENTRY_MAX);
 	free(map);
 	buf_finish(&out);
