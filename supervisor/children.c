@@ -21,8 +21,8 @@
 #include "supervisor/uid.h"
 
 #define CHILDREN_MAX  1024 /* at once: far more than one namespace's sessions need */
-#define MOUNTS_MAX    66 /* 64 of the operator's, /app, and the root of files */
-#define CHILD_FDS_MAX 4 /* 0, 1, 2, link */
+#define MOUNTS_MAX    66   /* 64 of the operator's, /app, and the root of files */
+#define CHILD_FDS_MAX 4	   /* 0, 1, 2, link */
 
 struct child {
 	struct children *owner;
@@ -33,7 +33,7 @@ struct child {
 	struct uid_claim uid;
 	int fds[CHILD_FDS_MAX]; /* the child's ends, until it is born */
 	size_t nfds;
-	bool unmapped; /* second try, without id-mapped mounts */
+	bool unmapped;		 /* second try, without id-mapped mounts */
 	TAILQ_ENTRY(child) link; /* children.list */
 };
 
@@ -47,7 +47,7 @@ struct children {
 	unsigned count;
 };
 
-/* ---- what a child is --------------------------------------------------------------------- */
+/* ---- what a child is --------------------------------------------------------------- */
 
 /* A chamber, and what it borrows. */
 struct draft {
@@ -146,7 +146,7 @@ draft_uid(struct draft *d, struct child *c)
 	return 0;
 }
 
-/* ---- birth ------------------------------------------------------------------------------- */
+/* ---- birth ------------------------------------------------------------------------- */
 
 static const struct launch_handler child_handler;
 
@@ -154,8 +154,12 @@ static void
 tell(const struct child *c, enum control_verb verb, enum layer layer, int error,
     const struct exit_facts *exit)
 {
-	struct control m = { .verb = verb, .kind = c->kind, .session = c->session,
-		.index = c->index, .layer = layer, .error = error };
+	struct control m = { .verb = verb,
+		.kind = c->kind,
+		.session = c->session,
+		.index = c->index,
+		.layer = layer,
+		.error = error };
 
 	if (exit)
 		m.exit = *exit;
@@ -238,8 +242,8 @@ child_on_started(struct launch *l, void *arg)
 }
 
 static void
-child_on_refused(struct launch *l, enum layer layer, int error, const struct exit_facts *exit,
-    void *arg)
+child_on_refused(
+    struct launch *l, enum layer layer, int error, const struct exit_facts *exit, void *arg)
 {
 	struct child *c = arg;
 
@@ -292,7 +296,7 @@ static const struct launch_handler child_handler = {
 	.on_exit = child_on_exit,
 };
 
-/* ---- links and pipes --------------------------------------------------------------------- */
+/* ---- links and pipes --------------------------------------------------------------- */
 
 /* The broker's ends of a child, in the order of CONTROL_LINK. */
 struct ends {
@@ -313,14 +317,15 @@ make_pipe(struct child *c, size_t fd, struct ends *ends, bool broker_writes)
 	c->fds[fd] = theirs;
 	ends->fds[ends->n++] = ours;
 	return fcntl(ours, F_SETFL, broker_writes ? O_WRONLY | O_NONBLOCK : O_NONBLOCK) < 0
-	    ? -errno
-	    : 0;
+		   ? -errno
+		   : 0;
 }
 
 static int
 make_link(struct child *c, struct ends *ends)
 {
-	int r = peer_pair(SOCK_STREAM, true, false, &ends->fds[ends->n], &c->fds[RUNTIME_FD_LINK]);
+	int r =
+	    peer_pair(SOCK_STREAM, true, false, &ends->fds[ends->n], &c->fds[RUNTIME_FD_LINK]);
 
 	if (r < 0)
 		return r;
@@ -343,17 +348,16 @@ make_ends(struct child *c, bool with_input, struct ends *ends)
 	return r == 0 ? make_pipe(c, STDERR_FILENO, ends, false) : r;
 }
 
-/* ---- orders ------------------------------------------------------------------------------ */
+/* ---- orders ------------------------------------------------------------------------ */
 
 static struct child *
 find_child(const struct children *ch, const struct control *c)
 {
 	struct child *child;
 
-	TAILQ_FOREACH (child, &ch->list, link)
-		if (child->session == c->session && child->kind == c->kind &&
-		    child->index == c->index)
-			return child;
+	TAILQ_FOREACH(child, &ch->list, link)
+	if (child->session == c->session && child->kind == c->kind && child->index == c->index)
+		return child;
 	return NULL;
 }
 
@@ -364,10 +368,10 @@ is_known(const struct children *ch, const struct control *c)
 	switch (c->kind) {
 	case CHILD_TURN:
 		return ch->operation_kind == operation_kind_turn &&
-		    c->index < ch->config->runtimes.n;
+		       c->index < ch->config->runtimes.n;
 	case CHILD_COMMAND:
 		return ch->operation_kind == operation_kind_command &&
-		    c->index < ch->config->runtimes.n;
+		       c->index < ch->config->runtimes.n;
 	case CHILD_PROVIDER: return c->index < ch->config->providers.n;
 	default: return false;
 	}
@@ -376,8 +380,9 @@ is_known(const struct children *ch, const struct control *c)
 static int
 start_child(struct child *c, bool with_input, enum layer *ret_layer)
 {
-	struct control link = { .verb = CONTROL_LINK, .kind = c->kind, .session = c->session,
-		.index = c->index };
+	struct control link = {
+		.verb = CONTROL_LINK, .kind = c->kind, .session = c->session, .index = c->index
+	};
 	struct ends ends = { .n = 0 };
 	unsigned i;
 	int r = make_ends(c, with_input, &ends);
@@ -416,8 +421,12 @@ children_spawn(struct children *ch, const struct control *c)
 		ch->handler->tell(&m, NULL, 0, ch->arg);
 		return 0;
 	}
-	*child = (struct child){ .owner = ch, .session = c->session, .kind = c->kind,
-		.index = c->index, .uid = UID_CLAIM_NONE, .fds = { -1, -1, -1, -1 } };
+	*child = (struct child){ .owner = ch,
+		.session = c->session,
+		.kind = c->kind,
+		.index = c->index,
+		.uid = UID_CLAIM_NONE,
+		.fds = { -1, -1, -1, -1 } };
 	TAILQ_INSERT_TAIL(&ch->list, child, link);
 	ch->count++;
 	r = start_child(child, c->flags & CONTROL_WITH_INPUT, &layer);
@@ -442,7 +451,8 @@ children_kill(struct children *ch, const struct control *c)
 int
 children_signal(struct children *ch, const struct control *c)
 {
-	static const int allowed[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH };
+	static const int allowed[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2,
+		SIGWINCH };
 	struct child *child;
 	size_t i;
 
@@ -457,7 +467,7 @@ children_signal(struct children *ch, const struct control *c)
 	return 0;
 }
 
-/* ---- all of them ------------------------------------------------------------------------- */
+/* ---- all of them ------------------------------------------------------------------- */
 
 struct children *
 children_create(struct event_base *base, const struct conf_namespace *c,
@@ -488,8 +498,8 @@ children_kill_all(struct children *ch, enum ending cause)
 {
 	struct child *c, *next;
 
-	TAILQ_FOREACH_SAFE (c, &ch->list, link, next)
-		launch_kill(c->launch, cause);
+	TAILQ_FOREACH_SAFE(c, &ch->list, link, next)
+	launch_kill(c->launch, cause);
 }
 
 bool

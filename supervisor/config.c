@@ -62,7 +62,7 @@ _Static_assert(durability_full == 0 && durability_relaxed == 1, "config_names_du
 const struct conf_section conf_root = { "namespace", sizeof(struct conf_namespace),
 	fields_namespace };
 
-/* ---- a section's fields, by the table --------------------------------------------------- */
+/* ---- a section's fields, by the table ---------------------------------------------- */
 
 int
 conf_section_init(const struct conf_section *s, void *ret)
@@ -216,7 +216,7 @@ conf_refuse(
 	return -EINVAL;
 }
 
-/* ---- the forms of single values --------------------------------------------------------- */
+/* ---- the forms of single values ---------------------------------------------------- */
 
 const char *
 conf_segment_fault(const char *s, size_t n)

@@ -34,7 +34,7 @@ no_memory(struct checker *k)
 	return -ENOMEM;
 }
 
-/* ---- tools that a builtin provider brings ----------------------------------------------- */
+/* ---- tools that a builtin provider brings ------------------------------------------ */
 
 static int
 set_text(char **v, bool *has, const char *text)
@@ -65,8 +65,8 @@ pack_schema(struct checker *k, struct conf_packed *ret, const char *json)
 static int
 add_builtin_tool(struct checker *k, const char *provider, const struct builtin_tool *b)
 {
-	struct conf_tool *t = conf_add(conf_list_section(&conf_root, "tools"),
-	    (struct conf_list *)(void *)&k->c->tools);
+	struct conf_tool *t = conf_add(
+	    conf_list_section(&conf_root, "tools"), (struct conf_list *)(void *)&k->c->tools);
 
 	if (!t || set_text(&t->name, &t->has_name, b->name) < 0 ||
 	    set_text(&t->provider, &t->has_provider, provider) < 0 ||
@@ -107,7 +107,7 @@ add_builtin_tools(struct checker *k)
 	return 0;
 }
 
-/* ---- ids ---------------------------------------------------------------------------------- */
+/* ---- ids --------------------------------------------------------------------------- */
 
 /* No two elements of the list `key` share the text field `name`. */
 static int
@@ -128,8 +128,9 @@ check_unique(struct checker *k, const char *key, const char *name, const struct 
 				*(char *const *)(const void *)(b + f->value)))
 				continue;
 			return refuse(k, *(const struct node_at *)(const void *)(a + f->at),
-			    "%s[%zu].%s: \"%.80s\" is also %s[%zu].%s, expected another", key, i,
-			    name, *(char *const *)(const void *)(a + f->value), key, j, name);
+			    "%s[%zu].%s: \"%.80s\" is also %s[%zu].%s, expected another", key,
+			    i, name, *(char *const *)(const void *)(a + f->value), key, j,
+			    name);
 		}
 	}
 	return 0;
@@ -149,7 +150,7 @@ check_ids(struct checker *k)
 #undef UNIQUE
 }
 
-/* ---- runtimes and providers --------------------------------------------------------------- */
+/* ---- runtimes and providers -------------------------------------------------------- */
 
 static int
 check_command(
@@ -170,7 +171,8 @@ check_env(struct checker *k, const struct conf_words *env, struct node_at at, co
 		for (s = env->v[i]; isalnum((unsigned char)*s) || *s == '_'; s++)
 			;
 		if (s == env->v[i] || isdigit((unsigned char)env->v[i][0]) || (*s && *s != '='))
-			return refuse(k, at, "%s.env[%zu]: expected NAME=VALUE or NAME", key, i);
+			return refuse(
+			    k, at, "%s.env[%zu]: expected NAME=VALUE or NAME", key, i);
 	}
 	return 0;
 }
@@ -199,7 +201,8 @@ check_mounts(struct checker *k, const struct conf_mount *v, size_t n, const char
 	for (i = 0; i < n; i++)
 		if (!is_chamber_path(v[i].target))
 			return refuse(k, v[i].at_target,
-			    "%s.mounts[%zu].target: is no absolute path, expected one like /data",
+			    "%s.mounts[%zu].target: is no absolute path, expected one like "
+			    "/data",
 			    key, i);
 	return 0;
 }
@@ -217,7 +220,8 @@ check_runtimes(struct checker *k)
 		snprintf(key, sizeof(key), "runtimes[%zu]", i);
 		if (t->profile == PROFILE_PROVIDER)
 			return refuse(k, t->at_profile,
-			    "%s.profile: is for providers, expected native or interpreter", key);
+			    "%s.profile: is for providers, expected native or interpreter",
+			    key);
 		if ((r = check_command(k, &t->command, t->at_command, key)) < 0 ||
 		    (r = check_env(k, &t->env, t->at_env, key)) < 0 ||
 		    (r = check_mounts(k, t->mounts.v, t->mounts.n, key)) < 0)
@@ -259,7 +263,8 @@ check_providers(struct checker *k)
 			r = check_builtin(k, p, key);
 		} else if (!p->has_command) {
 			r = refuse(k, p->at,
-			    "%s: neither builtin nor command is there, expected one of them", key);
+			    "%s: neither builtin nor command is there, expected one of them",
+			    key);
 		} else if (p->has_root) {
 			r = refuse(k, p->at_root, "%s.root: is for builtin: files", key);
 		} else {
@@ -272,7 +277,7 @@ check_providers(struct checker *k)
 	return 0;
 }
 
-/* ---- tools -------------------------------------------------------------------------------- */
+/* ---- tools ------------------------------------------------------------------------- */
 
 static const struct conf_provider *
 find_provider(const struct conf_namespace *c, const char *id)
@@ -316,7 +321,8 @@ check_template(struct checker *k, const struct conf_tool *t, const char *key)
 		if (n > 2 && s[0] == '{' && end[-1] == '}') {
 			if (!has_property(&t->input, s + 1, n - 2))
 				return refuse(k, at,
-				    "%s.requires.resource.path: {%.*s} is no property of input, "
+				    "%s.requires.resource.path: {%.*s} is no property of "
+				    "input, "
 				    "expected one",
 				    key, (int)(n - 2), s + 1);
 		} else {
@@ -373,7 +379,8 @@ check_tools(struct checker *k)
 		p = find_provider(k->c, t->provider);
 		if (!p)
 			return refuse(k, t->at_provider,
-			    "%s.provider: \"%.80s\" is not there, expected the id of a provider",
+			    "%s.provider: \"%.80s\" is not there, expected the id of a "
+			    "provider",
 			    key, t->provider);
 		r = p->builtin == BUILTIN_FILES ? check_files_tool(k, t, key) : 0;
 		if (r < 0 || (r = check_template(k, t, key)) < 0)
@@ -382,7 +389,7 @@ check_tools(struct checker *k)
 	return 0;
 }
 
-/* ---- grants ------------------------------------------------------------------------------- */
+/* ---- grants ------------------------------------------------------------------------ */
 
 /* Texts of 1..max bytes, none twice. */
 static int
@@ -423,7 +430,8 @@ check_grant(struct checker *k, const struct conf_grant *g, const char *key)
 		return r;
 	if (c->has_notBefore && c->has_expiresAt && c->notBefore >= c->expiresAt)
 		return refuse(k, c->at_expiresAt,
-		    "%s.constraints.expiresAt: is not after notBefore, expected a later instant",
+		    "%s.constraints.expiresAt: is not after notBefore, expected a later "
+		    "instant",
 		    key);
 	return 0;
 }

@@ -17,7 +17,7 @@ struct walker {
 };
 
 #define refuse(w, at, fmt, ...)                                                                \
-	conf_refuse((w)->err, (w)->file, at, "%s%s" fmt, (w)->key, *(w)->key ? ": " : "",    \
+	conf_refuse((w)->err, (w)->file, at, "%s%s" fmt, (w)->key, *(w)->key ? ": " : "",      \
 	    ##__VA_ARGS__)
 
 static void
@@ -36,7 +36,7 @@ kind_name(const struct node *node)
 	return node_is_nothing(node) ? "nothing" : names[node->kind];
 }
 
-/* ---- one value -------------------------------------------------------------------------- */
+/* ---- one value --------------------------------------------------------------------- */
 
 static int
 check_text(struct walker *w, const struct conf_field *f, const struct node *node)
@@ -54,8 +54,8 @@ check_text(struct walker *w, const struct conf_field *f, const struct node *node
 		if (f->type == CONF_PROSE && (*s == '\n' || *s == '\t'))
 			continue;
 		if ((unsigned char)*s < 0x20 || *s == 0x7f)
-			return refuse(
-			    w, node->at, "holds a control character, expected one line of text");
+			return refuse(w, node->at,
+			    "holds a control character, expected one line of text");
 	}
 	return 0;
 }
@@ -87,8 +87,8 @@ read_address(struct walker *w, const struct conf_field *f, const struct node *no
 	fault = conf_address_fault(node->text);
 	if (fault)
 		return refuse(w, node->at,
-		    "\"%.80s\" %s, expected human:ID, agent:ID, group:ID or service:ID", node->text,
-		    fault);
+		    "\"%.80s\" %s, expected human:ID, agent:ID, group:ID or service:ID",
+		    node->text, fault);
 	return store_text(w, v, node->text, node->at);
 }
 
@@ -121,7 +121,8 @@ read_words(struct walker *w, const struct conf_field *f, const struct node *node
 	if (node->kind != NODE_LIST)
 		return refuse(w, node->at, "is %s, expected a list of texts", kind_name(node));
 	if (node->n < f->min && node->n == 0)
-		return refuse(w, node->at, "is empty, expected at least %ju", (uintmax_t)f->min);
+		return refuse(
+		    w, node->at, "is empty, expected at least %ju", (uintmax_t)f->min);
 	if (node->n < f->min || node->n > f->max)
 		return refuse(w, node->at, "has %zu elements, expected %ju to %ju", node->n,
 		    (uintmax_t)f->min, (uintmax_t)f->max);
@@ -157,8 +158,8 @@ read_segments(struct walker *w, const struct conf_field *f, const struct node *n
 			fault = conf_segment_fault(words->v[i], strlen(words->v[i]));
 	}
 	if (fault)
-		return refuse(w, node->at, "%s, expected segments like docs/notes, or . for the root",
-		    fault);
+		return refuse(w, node->at,
+		    "%s, expected segments like docs/notes, or . for the root", fault);
 	return 0;
 }
 
@@ -173,7 +174,7 @@ number_of(const char *text, uint64_t *ret)
 		if (*text < '0' || *text > '9')
 			return -EINVAL;
 		else if (__builtin_mul_overflow(n, 10, &n) ||
-		    __builtin_add_overflow(n, (uint64_t)(*text - '0'), &n))
+			 __builtin_add_overflow(n, (uint64_t)(*text - '0'), &n))
 			return -ERANGE;
 	*ret = n;
 	return 0;
@@ -262,8 +263,8 @@ read_schema(struct walker *w, const struct conf_field *f, const struct node *nod
 	int r;
 
 	if (node->kind != NODE_MAP)
-		return refuse(w, node->at, "is %s, expected a JSON Schema (a mapping)",
-		    kind_name(node));
+		return refuse(
+		    w, node->at, "is %s, expected a JSON Schema (a mapping)", kind_name(node));
 	r = conf_pack_value(node, &b, w->file, w->err);
 	if (r == 0 && b.n > f->max)
 		r = refuse(w, node->at, "is over %ju bytes", (uintmax_t)f->max);
@@ -277,7 +278,7 @@ read_schema(struct walker *w, const struct conf_field *f, const struct node *nod
 	return 0;
 }
 
-/* ---- sections --------------------------------------------------------------------------- */
+/* ---- sections ---------------------------------------------------------------------- */
 
 static int read_section(
     struct walker *w, const struct conf_section *s, const struct node *node, void *p);
@@ -391,7 +392,7 @@ read_section(struct walker *w, const struct conf_section *s, const struct node *
 	return 0;
 }
 
-/* ---- the whole -------------------------------------------------------------------------- */
+/* ---- the whole --------------------------------------------------------------------- */
 
 int
 conf_read(const char *path, const void *p, size_t n, struct conf_namespace *ret,

@@ -30,7 +30,8 @@ resolve(struct resolver *k, char **path, bool directory, struct node_at at, cons
 	free(*path);
 	*path = real;
 	if (directory && !S_ISDIR(st.st_mode))
-		return conf_refuse(k->err, k->file, at, "%s: %.300s: is no directory, expected one", key, real);
+		return conf_refuse(k->err, k->file, at,
+		    "%s: %.300s: is no directory, expected one", key, real);
 	return 0;
 }
 

@@ -181,8 +181,9 @@ is_shown(const struct conf_section *s, const struct conf_field *field, const cha
 	case CONF_WORDS: return ((const struct conf_words *)v)->n > 0;
 	case CONF_NUMBER:
 	case CONF_SIZE: return *(const uint64_t *)v >= field->min;
-	case CONF_CHOICE: return field->names != conf_names_builtin ||
-		    *(const unsigned *)v != BUILTIN_NONE;
+	case CONF_CHOICE:
+		return field->names != conf_names_builtin ||
+		       *(const unsigned *)v != BUILTIN_NONE;
 	case CONF_INSTANT:
 	case CONF_SCHEMA: return false;
 	case CONF_SEVERAL: return s == &conf_root || ((const struct conf_list *)v)->n > 0;
@@ -197,7 +198,7 @@ has_shown(const struct conf_section *s, const char *p)
 
 	for (field = s->fields; field->key; field++)
 		if (field->type == CONF_INSIDE ? has_shown(field->section, p + field->value)
-						 : is_shown(s, field, p))
+					       : is_shown(s, field, p))
 			return true;
 	return false;
 }
@@ -211,7 +212,7 @@ show_section(FILE *f, const struct conf_section *s, const char *p, int depth, bo
 
 	for (field = s->fields; field->key; field++) {
 		if (field->type == CONF_INSIDE ? !has_shown(field->section, p + field->value)
-						 : !is_shown(s, field, p))
+					       : !is_shown(s, field, p))
 			continue;
 		if (in_list)
 			fputs("- ", f);

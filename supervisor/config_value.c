@@ -36,7 +36,7 @@ pack_plain(const struct node *node, struct buf *out, const char *file, char *err
 			return conf_refuse(
 			    err, file, node->at, "%.40s: does not fit 64 bits", s);
 	} else if (strspn(s, "+-.0123456789eE") == strlen(s) &&
-	    (real = strtod(s, &end), end != s && *end == '\0')) {
+		   (real = strtod(s, &end), end != s && *end == '\0')) {
 		if (!isfinite(real))
 			return conf_refuse(err, file, node->at, "%.40s: is too large", s);
 		pack_real(out, real);

@@ -26,7 +26,7 @@ struct host_options {
 	struct pack_facts facts; /* now_ms is read anew for every broker */
 	struct rundir *run;
 	int client_fd; /* control link to the client; taken */
-	/* Everything is gone; `status` is ours: 0, or 125 if nothing could be started (any more). */
+	/* Everything is gone; `status`: 0, or 125 if nothing could be started (any more). */
 	void (*on_done)(int status, void *arg);
 	void *arg;
 };

@@ -33,13 +33,12 @@ static char err[CONF_ERROR_MAX > STATE_ERROR_MAX ? CONF_ERROR_MAX : STATE_ERROR_
 static void
 set_level(void)
 {
-	log_init("caissond",
-	    options.verbose	? LOG_DEBUG_
-		: options.quiet ? LOG_ERROR_
-				: LOG_WARN_);
+	log_init("caissond", options.verbose ? LOG_DEBUG_
+			     : options.quiet ? LOG_ERROR_
+					     : LOG_WARN_);
 }
 
-/* ---- a configuration, and nothing started ---------------------------------------------------- */
+/* ---- a configuration, and nothing started ------------------------------------------ */
 
 static void
 open_config(const char *path)
@@ -70,7 +69,7 @@ show_config(void)
 	return 0;
 }
 
-/* ---- a private run --------------------------------------------------------------------------- */
+/* ---- a private run ----------------------------------------------------------------- */
 
 struct private_run {
 	struct event_base *base;
@@ -140,8 +139,10 @@ loop(const struct setup *setup, struct rundir *dir)
 	struct private_run run = { .base = event_base_new(), .status = 125 };
 	struct host_options o = {
 		.config = &setup->config,
-		.facts = { .kind = setup->kind, .timeout_ms = setup->timeout_ms,
-		    .operator_uid = geteuid(), .key = dir->key },
+		.facts = { .kind = setup->kind,
+		    .timeout_ms = setup->timeout_ms,
+		    .operator_uid = geteuid(),
+		    .key = dir->key },
 		.run = dir,
 		.client_fd = PRIVATE_FD_CONTROL,
 		.on_done = run_on_done,

@@ -50,8 +50,7 @@ next_event(struct reader *r)
 		yaml_mark_t mark = r->parser.problem_mark;
 
 		return refuse(r, at_mark(mark), "%s%s%s",
-		    r->parser.context ? r->parser.context : "",
-		    r->parser.context ? ": " : "",
+		    r->parser.context ? r->parser.context : "", r->parser.context ? ": " : "",
 		    r->parser.problem ? r->parser.problem : "out of memory");
 	}
 	r->has_event = true;
@@ -186,18 +185,19 @@ read_body(struct reader *r, struct node *node, unsigned depth)
 	case YAML_SCALAR_EVENT:
 		node->kind = NODE_TEXT;
 		return check_plain(r, r->event.data.scalar.anchor, r->event.data.scalar.tag) &&
-		    read_text(r, node);
+		       read_text(r, node);
 	case YAML_SEQUENCE_START_EVENT:
 		node->kind = NODE_LIST;
 		return check_plain(r, r->event.data.sequence_start.anchor,
 			   r->event.data.sequence_start.tag) &&
-		    read_list(r, node, depth);
+		       read_list(r, node, depth);
 	case YAML_MAPPING_START_EVENT:
 		node->kind = NODE_MAP;
 		return check_plain(r, r->event.data.mapping_start.anchor,
 			   r->event.data.mapping_start.tag) &&
-		    read_map(r, node, depth);
-	case YAML_ALIAS_EVENT: return refuse(r, node->at, "aliases (*) are not read, write it out");
+		       read_map(r, node, depth);
+	case YAML_ALIAS_EVENT:
+		return refuse(r, node->at, "aliases (*) are not read, write it out");
 	default: return refuse(r, node->at, "expected a value");
 	}
 }
@@ -287,5 +287,5 @@ bool
 node_is_nothing(const struct node *node)
 {
 	return node->kind == NODE_TEXT && node->plain &&
-	    (node->n == 0 || !strcmp(node->text, "~") || !strcmp(node->text, "null"));
+	       (node->n == 0 || !strcmp(node->text, "~") || !strcmp(node->text, "null"));
 }

@@ -23,7 +23,7 @@ pack_head(struct buf *out, const struct conf_namespace *c, const struct pack_fac
 		.timeoutMs = facts->timeout_ms,
 		.drainGraceMs = c->limits.drain_grace,
 		.killGraceMs = c->limits.kill_grace,
-		.operator = facts->operator_uid,
+		.operator= facts->operator_uid,
 	};
 
 	return protocol_notify(out, MSG_config_broker, &m);
@@ -184,7 +184,8 @@ pack_memfd(const struct buf *b)
 			return -errno;
 		done += (size_t)n;
 	}
-	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) <
+	    0)
 		return -errno;
 	return steal_fd(&fd);
 }

@@ -23,7 +23,8 @@ struct pack_facts {
  * Appends all frames to `out`.  Returns 0; -ERANGE if something does not fit its row (then
  * config.def allows more than protocol.def: a bug of ours); -ENOMEM.
  */
-int pack_config(struct buf *out, const struct conf_namespace *c, const struct pack_facts *facts);
+int pack_config(
+    struct buf *out, const struct conf_namespace *c, const struct pack_facts *facts);
 
 /* A sealed memfd with these bytes, its offset at the start, or a negative errno. */
 int pack_memfd(const struct buf *b);

@@ -12,7 +12,7 @@
 #include "common/util.h"
 
 #define QUEUE_MAX 4096 /* structs: more than all children of a broker could cause */
-#define BURST	  64 /* structs read per loop turn */
+#define BURST	  64   /* structs read per loop turn */
 
 struct parcel {
 	struct control control;
@@ -23,7 +23,7 @@ struct parcel {
 
 struct peer {
 	int fd;
-	bool ended; /* on_end was called */
+	bool ended;  /* on_end was called */
 	bool closed; /* peer_close() from within on_control() */
 	bool reading;
 	struct event *readable, *writable;

@@ -17,7 +17,7 @@ struct peer;
 struct peer_handler {
 	/* One struct; may call peer_close(). */
 	void (*on_control)(const struct control *c, void *arg);
-	/* The other end is gone or broke the form; the peer stays, silent, until peer_close(). */
+	/* The other end is gone, or broke the form; the peer is silent until peer_close(). */
 	void (*on_end)(int error, void *arg);
 };
 
@@ -37,6 +37,7 @@ void peer_send(struct peer *p, const struct control *c, int *fds, unsigned nfds)
 
 /* A socketpair of `type`, close-on-exec; ends of a stream that go to ours are non-blocking,
  * as they cannot say so themselves.  0 or a negative errno. */
-int peer_pair(int type, bool nonblock_ours, bool nonblock_theirs, int *ret_ours, int *ret_theirs);
+int peer_pair(
+    int type, bool nonblock_ours, bool nonblock_theirs, int *ret_ours, int *ret_theirs);
 
 #endif /* SUPERVISOR_PEER_H */

@@ -8,9 +8,9 @@
 
 #include "common/util.h"
 
-#define TURN_TIMEOUT_MAX_MS   600000 /* limits.turn_timeout's ceiling */
-#define EXECUTION_NAMESPACE   "sharedos.execution" /* TU-13 */
-#define WORKSPACE_NAMESPACE   "workspace" /* of the files provider's resources */
+#define TURN_TIMEOUT_MAX_MS 600000		 /* limits.turn_timeout's ceiling */
+#define EXECUTION_NAMESPACE "sharedos.execution" /* TU-13 */
+#define WORKSPACE_NAMESPACE "workspace"		 /* of the files provider's resources */
 
 struct builder {
 	enum command command;
@@ -68,7 +68,7 @@ add(const char *key, void *several)
 	return conf_add(conf_list_section(&conf_root, key), list_of(several));
 }
 
-/* ---- who ----------------------------------------------------------------------------------- */
+/* ---- who --------------------------------------------------------------------------- */
 
 static int
 set_principals(struct builder *b)
@@ -82,7 +82,7 @@ set_principals(struct builder *b)
 	return ok && set(&c->owner, "%s", c->authority) ? 0 : no_memory(b);
 }
 
-/* ---- the runtime --------------------------------------------------------------------------- */
+/* ---- the runtime ------------------------------------------------------------------- */
 
 static int
 add_command(struct builder *b)
@@ -123,8 +123,8 @@ choose_runtime(struct builder *b)
 		while (i < c->runtimes.n && strcmp(c->runtimes.v[i].id, wanted))
 			i++;
 	if (i == c->runtimes.n)
-		return wanted ? refuse(b, "--runtime: %s has no runtime \"%.80s\"", b->o->config,
-				    wanted)
+		return wanted ? refuse(b, "--runtime: %s has no runtime \"%.80s\"",
+				    b->o->config, wanted)
 			      : refuse(b, "-c: %s has no runtime, expected one, or -- COMMAND",
 				    b->o->config);
 	if (!wanted && c->runtimes.n > 1)
@@ -141,8 +141,8 @@ static int
 apply_mounts(struct builder *b, struct conf_runtime *t, const struct option_pairs *pairs,
     const char *name, bool writable)
 {
-	const struct conf_section *s = conf_list_section(
-	    conf_list_section(&conf_root, "runtimes"), "mounts");
+	const struct conf_section *s =
+	    conf_list_section(conf_list_section(&conf_root, "runtimes"), "mounts");
 	size_t i;
 
 	for (i = 0; i < pairs->n; i++) {
@@ -150,8 +150,8 @@ apply_mounts(struct builder *b, struct conf_runtime *t, const struct option_pair
 		struct conf_mount *m;
 
 		if (!real)
-			return refuse(b, "--%s: %.300s: %s", name, pairs->item[i].left,
-			    strerror(errno));
+			return refuse(
+			    b, "--%s: %.300s: %s", name, pairs->item[i].left, strerror(errno));
 		m = conf_add(s, list_of(&t->mounts));
 		if (!m || !set(&m->source, "%s", real) ||
 		    !set(&m->target, "%s", pairs->item[i].right ? pairs->item[i].right : real))
@@ -171,9 +171,10 @@ apply_env(struct builder *b, struct conf_runtime *t)
 		cleanup_free char *text = NULL;
 
 		if (!e->right && !getenv(e->left))
-			return refuse(b, "--env: %.64s has no value here, expected NAME=VALUE",
-			    e->left);
-		if (!set(&text, "%s%s%s", e->left, e->right ? "=" : "", e->right ? e->right : "") ||
+			return refuse(
+			    b, "--env: %.64s has no value here, expected NAME=VALUE", e->left);
+		if (!set(&text, "%s%s%s", e->left, e->right ? "=" : "",
+			e->right ? e->right : "") ||
 		    conf_words_add(&t->env, text, strlen(text)) < 0)
 			return no_memory(b);
 	}
@@ -227,15 +228,15 @@ apply_options(struct builder *b)
 	return 0;
 }
 
-/* ---- grants -------------------------------------------------------------------------------- */
+/* ---- grants ------------------------------------------------------------------------ */
 
 /* One capability over `path` (taken in as it is), one action. */
 static struct conf_capability *
 add_grant(struct builder *b, const char *id, const char *namespace, const char *action)
 {
 	struct conf_grant *g = add("grants", &b->c->grants);
-	const struct conf_section *s = conf_list_section(
-	    conf_list_section(&conf_root, "grants"), "capabilities");
+	const struct conf_section *s =
+	    conf_list_section(conf_list_section(&conf_root, "grants"), "capabilities");
 	struct conf_capability *c;
 
 	if (!g || !set(&g->id, "%s", id) ||
@@ -307,7 +308,7 @@ add_invoke(struct builder *b)
 	return 0;
 }
 
-/* ---- with and without a file ---------------------------------------------------------------- */
+/* ---- with and without a file ------------------------------------------------------- */
 
 static int
 from_nothing(struct builder *b)
@@ -375,10 +376,12 @@ set_timeout(struct builder *b)
 }
 
 int
-setup_private(enum command command, const struct options *o, struct setup *ret,
-    char err[CONF_ERROR_MAX])
+setup_private(
+    enum command command, const struct options *o, struct setup *ret, char err[CONF_ERROR_MAX])
 {
-	struct builder b = { .command = command, .o = o, .s = ret, .c = &ret->config, .err = err };
+	struct builder b = {
+		.command = command, .o = o, .s = ret, .c = &ret->config, .err = err
+	};
 	const char *file = o->has_config ? o->config : NULL;
 	int r;
 

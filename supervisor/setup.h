@@ -18,8 +18,8 @@ struct setup {
 };
 
 /*
- * Fills `ret`, which can be finished either way.  `command` is COMMAND_run or COMMAND_exec, `o` what
- * options_parse() made of its line.  Returns 0; or a negative errno with one line in `err` that
+ * Fills `ret`, which can be finished either way.  `command` is COMMAND_run or COMMAND_exec,
+ * `o` what options_parse() made of its line.  Returns 0; or a negative errno with one line in `err` that
  * names the option, or the file and its line.
  */
 int setup_private(enum command command, const struct options *o, struct setup *ret,

@@ -19,11 +19,12 @@
 static int
 fail(char err[STATE_ERROR_MAX], const char *dir, const char *what, int error)
 {
-	snprintf(err, STATE_ERROR_MAX, "--state %.400s: cannot %s: %s", dir, what, strerror(error));
+	snprintf(
+	    err, STATE_ERROR_MAX, "--state %.400s: cannot %s: %s", dir, what, strerror(error));
 	return -error;
 }
 
-/* ---- the directory -------------------------------------------------------------------------- */
+/* ---- the directory ----------------------------------------------------------------- */
 
 /* The default place, for the caller to free; NULL if nothing says where it is. */
 static char *
@@ -94,7 +95,7 @@ open_subdir(int dir_fd, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
-/* ---- the key -------------------------------------------------------------------------------- */
+/* ---- the key ----------------------------------------------------------------------- */
 
 static int
 read_key(int dir_fd, uint8_t key[STATE_KEY])
@@ -131,7 +132,7 @@ make_key(int dir_fd)
 	return r < 0 ? r : fsync(dir_fd) < 0 ? -errno : 0;
 }
 
-/* ---- a run ---------------------------------------------------------------------------------- */
+/* ---- a run ------------------------------------------------------------------------- */
 
 static int
 make_run_dir(int runs_fd, char **ret_id)
@@ -191,8 +192,9 @@ rundir_create(const char *dir, struct rundir *ret, char err[STATE_ERROR_MAX])
 	cleanup_fd int fd = -1, runs_fd = -1, run_fd = -1;
 	int r;
 
-	*ret = (struct rundir){ .lock_fd = -1, .journal_fd = -1, .index_fd = -1,
-		.reader_gid = (gid_t)-1 };
+	*ret = (struct rundir){
+		.lock_fd = -1, .journal_fd = -1, .index_fd = -1, .reader_gid = (gid_t)-1
+	};
 	if (!dir)
 		dir = fallback;
 	if (!dir) {
@@ -238,7 +240,7 @@ rundir_finish(struct rundir *run)
 	run->id = run->journal = run->index = NULL;
 }
 
-/* ---- segments ------------------------------------------------------------------------------- */
+/* ---- segments ---------------------------------------------------------------------- */
 
 /* Best effort: few file systems and only root can. */
 static void
@@ -316,14 +318,14 @@ rundir_seal(struct rundir *run)
 	}
 }
 
-/* ---- the ledger's uid ------------------------------------------------------------------------ */
+/* ---- the ledger's uid -------------------------------------------------------------- */
 
 int
 rundir_give(struct rundir *run, uid_t uid, gid_t gid)
 {
 	assert(run->segments == 0);
-	if (fchown(run->index_fd, uid, gid) < 0 || fchown(run->journal_fd, (uid_t)-1, gid) < 0 ||
-	    fchmod(run->journal_fd, 0750) < 0)
+	if (fchown(run->index_fd, uid, gid) < 0 ||
+	    fchown(run->journal_fd, (uid_t)-1, gid) < 0 || fchmod(run->journal_fd, 0750) < 0)
 		return -errno;
 	run->reader_gid = gid;
 	return 0;

@@ -17,7 +17,7 @@
 
 #define STATE_KEY	  32
 #define STATE_ERROR_MAX	  1024
-#define STATE_SEGMENT_MIN (1u << 20) /* bytes; holds a full turn's endings (JOURNAL_ENTRY_MAX) */
+#define STATE_SEGMENT_MIN (1u << 20) /* bytes; holds a full turn's endings */
 #define STATE_SEGMENT	  (4u << 20) /* bytes: what a private run's segment reserves */
 #define STATE_SEGMENT_MAX (64u << 20) /* bytes a broker may ask for at once */
 
@@ -33,9 +33,9 @@ struct rundir {
 
 /*
  * Makes a run in the state directory `dir`; NULL: /var/lib/caisson as root, else
- * $XDG_STATE_HOME/caisson or ~/.local/state/caisson.  What is missing is made, 0700.  Returns 0;
- * or a negative errno with one line in `err`, which names --state.  `ret` can be finished either
- * way.
+ * $XDG_STATE_HOME/caisson or ~/.local/state/caisson.  What is missing is made, 0700.
+ * Returns 0; or a negative errno with one line in `err`, which names --state.  `ret` can
+ * be finished either way.
  */
 int rundir_create(const char *dir, struct rundir *ret, char err[STATE_ERROR_MAX]);
 /* Closes everything, the lock last.  The directory stays: it is the record. */
@@ -50,8 +50,8 @@ int rundir_give(struct rundir *run, uid_t uid, gid_t gid);
 /*
  * Makes the next segment: new, with `bytes` reserved on the disk, itself and its directory
  * synced, locked, as root append-only in the file system too.  `*ret_fd` is write-only and
- * append-only.  Returns 0; -ENOSPC and its kin when the reservation cannot be had (nothing is left
- * then); another negative errno.
+ * append-only.  Returns 0; -ENOSPC and its kin when the reservation cannot be had (nothing
+ * is left then); another negative errno.
  */
 int rundir_segment(struct rundir *run, uint64_t bytes, int *ret_fd, uint64_t *ret_number);
 

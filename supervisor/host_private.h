@@ -1,0 +1,75 @@
+/*
+ * host_private: what the files host*.c share.
+ *
+ *   host.c         making it, deaths, the end
+ *   host_start.c   starting a broker or ledger in its chamber
+ *   host_orders.c  what a broker asks for
+ */
+#ifndef SUPERVISOR_HOST_PRIVATE_H
+#define SUPERVISOR_HOST_PRIVATE_H
+
+#include "supervisor/children.h"
+#include "supervisor/host.h"
+#include "supervisor/launch.h"
+#include "supervisor/peer.h"
+#include "supervisor/uid.h"
+
+#define RESTARTS_MAX	  5   /* deaths of a broker in a row that are forgiven */
+#define BACK_OFF_FIRST_MS 100 /* before a ledger is started again */
+
+enum service_id { BROKER, LEDGER, SERVICES };
+
+/* One of the two processes of ours. */
+struct service {
+	struct host *host;
+	enum service_id id;
+	struct launch *launch; /* NULL: not running */
+	struct peer *peer;
+	struct uid_claim uid;
+	unsigned unanswered; /* pings; a clock of ours that stood still adds none */
+	bool started;	     /* the exec happened */
+};
+
+enum host_stage {
+	STAGE_RUNNING,
+	STAGE_SETTLING, /* the broker was told to end, or is being killed */
+	STAGE_CLOSING,	/* the ledger reads to the end */
+	STAGE_OVER,
+};
+
+struct host {
+	struct event_base *base;
+	struct host_options o;
+	struct peer *client;
+	struct control client_facts; /* uid, gid, pid of the client, as the kernel gave them */
+	struct service services[SERVICES];
+	struct children *children;
+	enum host_stage stage;
+	int status;
+	bool ready;			    /* this broker's CONTROL_READY has come */
+	uint64_t death_at_ms[RESTARTS_MAX]; /* of brokers, a ring */
+	unsigned deaths;
+	unsigned back_off_ms; /* of the ledger */
+	struct event *ping, *deadline, *ledger_again;
+};
+
+extern const char *const service_names[SERVICES];
+
+/* Nothing can be started (any more): tells the client, and ends everything with 125. */
+void host_fail(struct host *h, enum layer layer, int error);
+/* Takes the next step, if it can be; may end in on_done(): the caller's last statement. */
+void host_go_on(struct host *h);
+
+/* host_start.c: each starts one service and links it with what is there already. */
+void host_start_broker(struct host *h);
+void host_start_ledger(struct host *h);
+void service_drop_peer(struct service *s);
+/* Says, once, why a service cannot be started. */
+void service_explain(const struct service *s, enum layer layer, int error);
+extern const struct launch_handler service_handler; /* host.c */
+
+/* host_orders.c: what comes over the services' control links. */
+extern const struct peer_handler service_peers[SERVICES];
+void host_connect_ledger(struct host *h);
+
+#endif /* SUPERVISOR_HOST_PRIVATE_H */

@@ -1,0 +1,162 @@
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "common/child.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/stop.h"
+#include "common/util.h"
+#include "supervisor/host_private.h"
+
+static const char *const programs[SERVICES] = { "/libexec/caisson-broker",
+	"/libexec/caisson-ledger" };
+
+void
+service_drop_peer(struct service *s)
+{
+	peer_close(s->peer);
+	s->peer = NULL;
+}
+
+static int
+claim_uid(struct service *s, struct chamber *c)
+{
+	static const struct uid_range range = CHILD_UID_RANGE;
+	int r;
+
+	if (!uid_is_root())
+		return 0;
+	if (s->uid.lock_fd < 0) {
+		r = uid_claim(&range, &s->uid);
+		if (r < 0)
+			return r;
+		if (s->id == LEDGER) {
+			r = rundir_give(s->host->o.run, s->uid.uid, s->uid.uid);
+			if (r < 0)
+				return r;
+		}
+	}
+	c->uid = s->uid.uid;
+	c->gid = s->uid.uid;
+	return 0;
+}
+
+/* `more` are its descriptors from RUNTIME_FD_LINK + 1; they stay the caller's. */
+static int
+start_service(struct service *s, const struct chamber_mount *mounts, size_t nmounts,
+    const int *more, size_t nmore, enum layer *ret_layer)
+{
+	char *const argv[] = { (char *)(uintptr_t)programs[s->id], NULL };
+	char *env[] = { NULL, NULL };
+	int fds[8] = { -1, -1, STDERR_FILENO, -1 }, ours;
+	cleanup_fd int theirs = -1;
+	struct chamber c = { .profile = service_names[s->id],
+		.argv = argv,
+		.env = env,
+		.cwd = "/",
+		.mounts = mounts,
+		.nmounts = nmounts,
+		.fds = fds,
+		.nfds = 4 + nmore };
+	int r;
+
+#ifdef CAISSON_TEST_STOPS
+	cleanup_free char *stop = NULL;
+
+	if (getenv(STOP_ENV) && asprintf(&stop, STOP_ENV "=%s", getenv(STOP_ENV)) > 0)
+		env[0] = stop;
+#endif
+	*ret_layer = LAYER_UID;
+	r = claim_uid(s, &c);
+	if (r < 0)
+		return r;
+	*ret_layer = LAYER_DESCRIPTORS;
+	r = peer_pair(SOCK_SEQPACKET, true, true, &ours, &theirs);
+	if (r < 0)
+		return r;
+	s->peer = peer_open(s->host->base, ours, &service_peers[s->id], s);
+	if (!s->peer)
+		return -errno;
+	fds[RUNTIME_FD_LINK] = theirs;
+	memcpy(fds + RUNTIME_FD_LINK + 1, more, nmore * sizeof(*more));
+	s->unanswered = 0;
+	s->started = false;
+	r = launch_start(s->host->base, &c, &service_handler, s, &s->launch, ret_layer);
+	if (r < 0)
+		service_drop_peer(s);
+	return r;
+}
+
+void
+service_explain(const struct service *s, enum layer layer, int error)
+{
+	char why[512];
+
+	if (s->host->status) /* the first failure is the reason; what follows is its doing */
+		return;
+	launch_explain(layer, error, why, sizeof(why));
+	log_error("cannot start the %s: %s", service_names[s->id], why);
+}
+
+static int
+start_broker_with(struct host *h, enum layer *ret_layer)
+{
+	cleanup_fd int config = -1;
+	struct buf b = { 0 };
+	int r;
+
+	*ret_layer = LAYER_PLAN;
+	h->o.facts.now_ms = clock_wall_ms();
+	r = pack_config(&b, h->o.config, &h->o.facts);
+	if (r == 0)
+		r = config = pack_memfd(&b);
+	if (b.p)
+		explicit_bzero(b.p, b.n); /* the key */
+	buf_finish(&b);
+	if (r < 0)
+		return r;
+	h->ready = false;
+	return start_service(&h->services[BROKER], NULL, 0, &config, 1, ret_layer);
+}
+
+void
+host_start_broker(struct host *h)
+{
+	enum layer layer;
+	int r;
+
+	r = start_broker_with(h, &layer);
+	STOP_POINT("supervisor.after_broker");
+	if (r < 0) {
+		service_explain(&h->services[BROKER], layer, -r);
+		host_fail(h, layer, -r);
+		return;
+	}
+	host_connect_ledger(h);
+}
+
+/* The ledger opens what is beneath its descriptors; the mounts say to Landlock what it may. */
+void
+host_start_ledger(struct host *h)
+{
+	struct service *s = &h->services[LEDGER];
+	const struct chamber_mount mounts[] = {
+		{ .source = h->o.run->journal, .target = "/journal" },
+		{ .source = h->o.run->index, .target = "/index", .writable = true },
+	};
+	const int fds[] = { h->o.run->journal_fd, h->o.run->index_fd };
+	enum layer layer;
+	int r;
+
+	r = start_service(s, mounts, countof(mounts), fds, countof(fds), &layer);
+	STOP_POINT("supervisor.after_ledger");
+	if (r < 0) {
+		service_explain(s, layer, -r);
+		host_fail(h, layer, -r);
+		return;
+	}
+	host_connect_ledger(h);
+}
