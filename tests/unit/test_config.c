@@ -35,10 +35,11 @@ teardown(void)
 #define TOOL(path, more)                                                                       \
 	"tools:\n  - { name: t, provider: p, namespace: n, effect: read,\n"                    \
 	"      input: { type: object, properties: { path: { type: string } } },\n"             \
-	"      requires: { action: read, resource: { namespace: w, path: \"" path "\" } }" more \
-	" }\n"
+	"      requires: { action: read, resource: { namespace: w, path: \"" path              \
+	"\" } }" more " }\n"
 #define GRANT(cap, constraints)                                                                \
-	"grants:\n  - id: g\n    subject: agent:a\n    issuer: human:o\n    namespace: default\n" \
+	"grants:\n  - id: g\n    subject: agent:a\n    issuer: human:o\n    namespace: "       \
+	"default\n"                                                                            \
 	"    capabilities:\n      - " cap "\n    constraints: { " constraints " }\n"
 #define CAP "{ resource: { namespace: w, path: d, scope: exact }, actions: [read] }"
 
@@ -59,11 +60,11 @@ static const struct mistake {
 	{ "a merge key", "version: 1\n<<: { a: 1 }\n", "2:1: merge keys" },
 	{ "a directive", "%YAML 1.1\n---\nversion: 1\n", "directives" },
 	{ "a second document", "version: 1\n---\nversion: 1\n", "2:1: a second document" },
-	{ "a key twice", "version: 1\nversion: 1\n", "2:1: version: the key stands here twice" },
+	{ "a key twice", "version: 1\nversion: 1\n",
+	    "2:1: version: the key stands here twice" },
 	{ "a list as a key", "version: 1\n? [a]\n: 1\n", "2:3: a key is a list" },
 	{ "a NUL", "version: \"\\0\"\n", "1:10: the text holds a NUL" },
-	{ "too deep",
-	    "version: [[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]\n",
+	{ "too deep", "version: [[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]\n",
 	    "nested deeper than 24 levels" },
 	/* keys */
 	{ "no version", "namespace: x\n", "1:1: version is missing, expected version: 1" },
@@ -73,26 +74,32 @@ static const struct mistake {
 	    "3:3: limits.max_step: unknown key, expected one of turn_timeout" },
 	{ "a missing key", "version: 1\nruntimes:\n  - id: a\n",
 	    "3:5: runtimes[0]: command is missing" },
-	{ "nothing as a value", "version: 1\nlimits:\n", "limits: is nothing, expected a mapping" },
+	{ "nothing as a value", "version: 1\nlimits:\n",
+	    "limits: is nothing, expected a mapping" },
 	{ "nothing as a text", "version: 1\nnamespace: ~\n", "2:12: namespace: is nothing" },
 	/* types */
-	{ "another version", "version: 2\n", "1:10: version: is out of range, expected 1 to 1" },
+	{ "another version", "version: 2\n",
+	    "1:10: version: is out of range, expected 1 to 1" },
 	{ "a quoted number", "version: \"1\"\n", "1:10: version: is not a whole number" },
 	{ "a number with a zero before it", "version: 01\n", "version: is not a whole number" },
 	{ "a number too many bits long", "version: 99999999999999999999\n", "is out of range" },
 	{ "a boolean as a text", "version: 1\nnamespace: true\n",
 	    "2:12: namespace: is a boolean, expected text (quote it)" },
 	{ "a mapping as a text", "version: 1\nnamespace: {}\n", "is a mapping, expected text" },
-	{ "a list as a mapping", "version: 1\nlimits: []\n", "limits: is a list, expected a mapping" },
-	{ "a mapping as a list", "version: 1\nruntimes: {}\n", "runtimes: is a mapping, expected a list" },
+	{ "a list as a mapping", "version: 1\nlimits: []\n",
+	    "limits: is a list, expected a mapping" },
+	{ "a mapping as a list", "version: 1\nruntimes: {}\n",
+	    "runtimes: is a mapping, expected a list" },
 	{ "an empty text", "version: 1\nnamespace: \"\"\n",
 	    "namespace: is 0 bytes long, expected 1 to 256" },
-	{ "lines in a name", "version: 1\nnamespace: \"a\\nb\"\n", "holds a control character" },
+	{ "lines in a name", "version: 1\nnamespace: \"a\\nb\"\n",
+	    "holds a control character" },
 	{ "a duration without a unit", "version: 1\nlimits: { turn_timeout: 10 }\n",
 	    "2:25: limits.turn_timeout: is not a duration (250ms, 10s, 5m)" },
 	{ "a duration too long (TU limits)", "version: 1\nlimits: { turn_timeout: 11m }\n",
 	    "expected 1 to 600000 ms" },
-	{ "a duration too short", "version: 1\nlimits: { turn_timeout: 0ms }\n", "out of range" },
+	{ "a duration too short", "version: 1\nlimits: { turn_timeout: 0ms }\n",
+	    "out of range" },
 	{ "a drain grace too long (TU-51)", "version: 1\nlimits: { drain_grace: 601s }\n",
 	    "limits.drain_grace: is out of range" },
 	{ "a fractional drain grace (TU-51)", "version: 1\nlimits: { drain_grace: 1.5s }\n",
@@ -107,9 +114,11 @@ static const struct mistake {
 	    "2:13: durability: \"some\" is none of full or relaxed" },
 	{ "an address without a kind", "version: 1\nauthority: operator\n",
 	    "2:12: authority: \"operator\" is no address, expected human:ID" },
-	{ "an address of another kind", "version: 1\nowner: robot:x\n", "owner: \"robot:x\" is no" },
+	{ "an address of another kind", "version: 1\nowner: robot:x\n",
+	    "owner: \"robot:x\" is no" },
 	{ "an address without an id", "version: 1\nowner: \"human:\"\n", "has no id" },
-	{ "a size without a unit", "version: 1\nruntimes: [{ id: a, command: [x], memory: 5 }]\n",
+	{ "a size without a unit",
+	    "version: 1\nruntimes: [{ id: a, command: [x], memory: 5 }]\n",
 	    "runtimes[0].memory: is not a size" },
 	{ "a switch that is none",
 	    "version: 1\nruntimes: [{ id: a, command: [x], mounts: [{ source: /, target: /a, "
@@ -123,19 +132,24 @@ static const struct mistake {
 	{ "a number in a list is text, a mapping is not",
 	    "version: 1\nruntimes: [{ id: a, command: [x, {}] }]\n",
 	    "runtimes[0].command: is a mapping, expected text" },
-	{ "an id twice", "version: 1\nruntimes:\n  - { id: a, command: [x] }\n  - { id: a, command: [y] }\n",
+	{ "an id twice",
+	    "version: 1\nruntimes:\n  - { id: a, command: [x] }\n  - { id: a, command: [y] }\n",
 	    "4:11: runtimes[1].id: \"a\" is also runtimes[0].id" },
-	{ "a provider's profile", "version: 1\nruntimes: [{ id: a, command: [x], profile: provider }]\n",
+	{ "a provider's profile",
+	    "version: 1\nruntimes: [{ id: a, command: [x], profile: provider }]\n",
 	    "runtimes[0].profile: is for providers" },
 	{ "no such profile", "version: 1\nruntimes: [{ id: a, command: [x], profile: big }]\n",
 	    "\"big\" is none of native, interpreter or provider" },
-	{ "a bad variable", "version: 1\nruntimes: [{ id: a, command: [x], env: [\"A B=1\"] }]\n",
+	{ "a bad variable",
+	    "version: 1\nruntimes: [{ id: a, command: [x], env: [\"A B=1\"] }]\n",
 	    "runtimes[0].env[0]: expected NAME=VALUE or NAME" },
 	{ "a relative target",
-	    "version: 1\nruntimes: [{ id: a, command: [x], mounts: [{ source: /, target: a }] }]\n",
+	    "version: 1\nruntimes: [{ id: a, command: [x], mounts: [{ source: /, target: a }] "
+	    "}]\n",
 	    "runtimes[0].mounts[0].target: is no absolute path" },
 	{ "a target that climbs",
-	    "version: 1\nruntimes: [{ id: a, command: [x], mounts: [{ source: /, target: /a/../b }] }]\n",
+	    "version: 1\nruntimes: [{ id: a, command: [x], mounts: [{ source: /, target: "
+	    "/a/../b }] }]\n",
 	    "is no absolute path" },
 	{ "neither builtin nor command", "version: 1\nproviders: [{ id: p }]\n",
 	    "providers[0]: neither builtin nor command" },
@@ -146,7 +160,8 @@ static const struct mistake {
 	    "providers[0].root is missing" },
 	{ "a root without files", "version: 1\nproviders: [{ id: p, command: [x], root: . }]\n",
 	    "providers[0].root: is for builtin: files" },
-	{ "shared files", "version: 1\nproviders: [{ id: p, builtin: files, root: ., scope: shared }]\n",
+	{ "shared files",
+	    "version: 1\nproviders: [{ id: p, builtin: files, root: ., scope: shared }]\n",
 	    "a files provider is never shared" },
 	{ "two that bring the same tools",
 	    "version: 1\nproviders:\n  - { id: p, builtin: files, root: . }\n"
@@ -159,11 +174,13 @@ static const struct mistake {
 	    "tools[0].requires.resource.path: {name} is no property of input" },
 	{ "half a placeholder", "version: 1\n" PROVIDER TOOL("a/x{path}", ""),
 	    "has braces within a segment" },
-	{ "an empty segment", "version: 1\n" PROVIDER TOOL("a//b", ""), "has an empty segment" },
+	{ "an empty segment", "version: 1\n" PROVIDER TOOL("a//b", ""),
+	    "has an empty segment" },
 	{ "a climbing template", "version: 1\n" PROVIDER TOOL("../{path}", ""),
 	    "has a segment . or .." },
 	{ "a schema that is no mapping",
-	    "version: 1\n" PROVIDER "tools: [{ name: t, provider: p, namespace: n, effect: read, "
+	    "version: 1\n" PROVIDER
+	    "tools: [{ name: t, provider: p, namespace: n, effect: read, "
 	    "input: [], requires: { action: a, resource: { namespace: w, path: a } } }]\n",
 	    "tools[0].input: is a list, expected a JSON Schema" },
 	{ "no effect",
@@ -172,11 +189,13 @@ static const struct mistake {
 	    "tools[0]: effect is missing" },
 	{ "a tool that files lacks",
 	    "version: 1\n" FILES "tools: [{ name: files.chmod, provider: files, namespace: n, "
-	    "effect: write, input: {}, requires: { action: a, resource: { namespace: w, path: a } } }]\n",
+	    "effect: write, input: {}, requires: { action: a, resource: { namespace: w, path: "
+	    "a } } }]\n",
 	    "tools[0].name: \"files.chmod\" is no tool of the files provider" },
 	{ "a write called a read",
 	    "version: 1\n" FILES "tools: [{ name: files.write, provider: files, namespace: n, "
-	    "effect: read, input: {}, requires: { action: a, resource: { namespace: w, path: a } } }]\n",
+	    "effect: read, input: {}, requires: { action: a, resource: { namespace: w, path: a "
+	    "} } }]\n",
 	    "tools[0].effect: files.write has the effect write" },
 	/* grants */
 	{ "no capability",
@@ -184,33 +203,40 @@ static const struct mistake {
 	    "capabilities: [] }]\n",
 	    "grants[0].capabilities: is empty" },
 	{ "no path means nothing, never everything",
-	    "version: 1\n" GRANT("{ resource: { namespace: w, scope: exact }, actions: [read] }", ""),
+	    "version: 1\n" GRANT(
+		"{ resource: { namespace: w, scope: exact }, actions: [read] }", ""),
 	    "grants[0].capabilities[0].resource: path is missing" },
 	{ "no scope",
-	    "version: 1\n" GRANT("{ resource: { namespace: w, path: d }, actions: [read] }", ""),
+	    "version: 1\n" GRANT(
+		"{ resource: { namespace: w, path: d }, actions: [read] }", ""),
 	    "scope is missing" },
 	{ "no actions",
-	    "version: 1\n" GRANT("{ resource: { namespace: w, path: d, scope: exact }, actions: [] }", ""),
+	    "version: 1\n" GRANT(
+		"{ resource: { namespace: w, path: d, scope: exact }, actions: [] }", ""),
 	    "actions: is empty, expected at least 1" },
 	{ "an action twice",
-	    "version: 1\n" GRANT("{ resource: { namespace: w, path: d, scope: exact }, actions: [a, a] }", ""),
+	    "version: 1\n" GRANT(
+		"{ resource: { namespace: w, path: d, scope: exact }, actions: [a, a] }", ""),
 	    "capabilities[0].actions[1]: stands there twice" },
 	{ "a path that climbs (TU-35)",
-	    "version: 1\n" GRANT("{ resource: { namespace: w, path: d/.., scope: exact }, actions: [a] }", ""),
+	    "version: 1\n" GRANT(
+		"{ resource: { namespace: w, path: d/.., scope: exact }, actions: [a] }", ""),
 	    "path: has a segment . or .., expected segments like docs/notes" },
 	{ "a path from the root (TU-35)",
-	    "version: 1\n" GRANT("{ resource: { namespace: w, path: /d, scope: exact }, actions: [a] }", ""),
+	    "version: 1\n" GRANT(
+		"{ resource: { namespace: w, path: /d, scope: exact }, actions: [a] }", ""),
 	    "path: has an empty segment" },
 	{ "a segment with a separator (TU-35)",
-	    "version: 1\n" GRANT("{ resource: { namespace: w, path: [a/b], scope: exact }, actions: [a] }", ""),
+	    "version: 1\n" GRANT(
+		"{ resource: { namespace: w, path: [a/b], scope: exact }, actions: [a] }", ""),
 	    "has a segment with a separator" },
 	{ "an instant that is none", "version: 1\n" GRANT(CAP, "expiresAt: tomorrow"),
 	    "constraints.expiresAt: is not an instant (2027-01-01T00:00:00Z)" },
 	{ "a day that is none", "version: 1\n" GRANT(CAP, "expiresAt: 2027-02-30T00:00:00Z"),
 	    "is not an instant" },
 	{ "a window that is empty",
-	    "version: 1\n" GRANT(CAP,
-		"notBefore: 2027-01-01T00:00:00Z, expiresAt: 2027-01-01T00:00:00Z"),
+	    "version: 1\n" GRANT(
+		CAP, "notBefore: 2027-01-01T00:00:00Z, expiresAt: 2027-01-01T00:00:00Z"),
 	    "constraints.expiresAt: is not after notBefore" },
 	{ "no uses", "version: 1\n" GRANT(CAP, "maxUses: 0"), "maxUses: is out of range" },
 	{ "no purposes", "version: 1\n" GRANT(CAP, "purposes: []"), "purposes: is empty" },
@@ -221,8 +247,8 @@ START_TEST(every_mistake_is_refused_with_its_place)
 	const struct mistake *m = &mistakes[_i];
 
 	ck_assert_msg(parse(m->text) < 0, "%s: was read", m->reason);
-	ck_assert_msg(strstr(err, m->expected), "%s: \"%s\" is not in \"%s\"", m->reason, m->expected,
-	    err);
+	ck_assert_msg(strstr(err, m->expected), "%s: \"%s\" is not in \"%s\"", m->reason,
+	    m->expected, err);
 	ck_assert_msg(!strncmp(err, "/dir/t.yaml:", 12), "%s: %s", m->reason, err);
 }
 END_TEST
@@ -235,9 +261,9 @@ static const char whole[] =
     "    app: agents\n    profile: interpreter\n    env: [A=b c, HOME]\n"
     "    mounts: [{ source: ../x, target: /x, writable: true }]\n"
     "    memory: 64MiB\n    tmp: 64KiB\n    cpu: 150\n    pids: 7\n" PROVIDER
-    "  - { id: files, builtin: files, root: /srv/x }\n" TOOL("a/{path}",
-	", idempotent: true, description: \"two\\nlines\"") GRANT(CAP,
-	"maxUses: 3, purposes: ['a: b'], notBefore: 2027-01-01T00:00:00Z");
+    "  - { id: files, builtin: files, root: /srv/x }\n" TOOL(
+	"a/{path}", ", idempotent: true, description: \"two\\nlines\"")
+	GRANT(CAP, "maxUses: 3, purposes: ['a: b'], notBefore: 2027-01-01T00:00:00Z");
 
 START_TEST(everything_is_read)
 {
@@ -279,10 +305,11 @@ END_TEST
 
 START_TEST(listed_tools_are_all_a_builtin_provider_offers)
 {
-	ck_assert_msg(parse("version: 1\n" FILES
-			  "tools: [{ name: files.read, provider: files, namespace: files, "
-			  "effect: read, input: { properties: { path: {} } }, requires: { "
-			  "action: read, resource: { namespace: w, path: \"{path}\" } } }]\n") == 0,
+	ck_assert_msg(
+	    parse("version: 1\n" FILES
+		  "tools: [{ name: files.read, provider: files, namespace: files, "
+		  "effect: read, input: { properties: { path: {} } }, requires: { "
+		  "action: read, resource: { namespace: w, path: \"{path}\" } } }]\n") == 0,
 	    "%s", err);
 	ck_assert_uint_eq(c.tools.n, 1);
 }
@@ -296,7 +323,8 @@ START_TEST(the_root_of_a_namespace_is_said_with_a_dot_or_an_empty_list)
 
 	for (i = 0; i < countof(paths); i++) {
 		snprintf(text, sizeof(text),
-		    "version: 1\ngrants: [{ id: g, subject: agent:a, issuer: human:o, namespace: n, "
+		    "version: 1\ngrants: [{ id: g, subject: agent:a, issuer: human:o, "
+		    "namespace: n, "
 		    "capabilities: [{ resource: { namespace: w, path: %s, scope: exact }, "
 		    "actions: [\"*\"] }] }]\n",
 		    paths[i]);
@@ -310,16 +338,17 @@ END_TEST
 START_TEST(values_are_packed_by_their_type)
 {
 	static const char text[] =
-	    "version: 1\n" PROVIDER
-	    "tools: [{ name: t, provider: p, namespace: n, effect: read, input: { a: null, b: ~, "
+	    "version: 1\n" PROVIDER "tools: [{ name: t, provider: p, namespace: n, effect: "
+				    "read, input: { a: null, b: ~, "
 	    "c: true, d: \"true\", e: 5, f: -5, g: 1.5, h: no, 5: five, i: [1, {}], j: '5' }, "
 	    "requires: { action: a, resource: { namespace: w, path: a } } }]\n";
 	static const struct {
 		const char *key;
 		enum value_type type;
 	} expected[] = { { "a", VALUE_NIL }, { "b", VALUE_NIL }, { "c", VALUE_BOOL },
-		{ "d", VALUE_STR }, { "e", VALUE_UINT }, { "f", VALUE_INT }, { "g", VALUE_FLOAT },
-		{ "h", VALUE_STR }, { "5", VALUE_STR }, { "i", VALUE_ARRAY }, { "j", VALUE_STR } };
+		{ "d", VALUE_STR }, { "e", VALUE_UINT }, { "f", VALUE_INT },
+		{ "g", VALUE_FLOAT }, { "h", VALUE_STR }, { "5", VALUE_STR },
+		{ "i", VALUE_ARRAY }, { "j", VALUE_STR } };
 	struct slice schema;
 	struct value v;
 	size_t i;
@@ -401,7 +430,8 @@ START_TEST(directories_that_are_not_there_are_named)
 		"version: 1\nruntimes: [{ id: a, command: [x], app: /nonexistent }]\n",
 		"version: 1\nproviders: [{ id: a, builtin: files, root: /nonexistent }]\n",
 		"version: 1\nruntimes: [{ id: a, command: [x], app: /dev/null }]\n",
-		"version: 1\nruntimes: [{ id: a, command: [x], mounts: [{ source: /nonexistent, "
+		"version: 1\nruntimes: [{ id: a, command: [x], mounts: [{ source: "
+		"/nonexistent, "
 		"target: /x }] }]\n",
 	};
 	size_t i;

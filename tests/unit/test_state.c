@@ -1,4 +1,4 @@
-/* state: the state directory, its key, runs that share nothing else, and segments (D-16, D-17). */
+/* state: the state directory, its key, runs that share nothing else, segments. */
 #include "supervisor/state.h"
 
 #include <errno.h>
@@ -132,7 +132,7 @@ START_TEST(many_at_once_agree_on_the_key)
 			struct rundir run;
 
 			_exit(rundir_create(dir, &run, err) < 0 ||
-			    write(pipes[i][1], run.key, STATE_KEY) != STATE_KEY);
+			      write(pipes[i][1], run.key, STATE_KEY) != STATE_KEY);
 		}
 		close(pipes[i][1]);
 	}
