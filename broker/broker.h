@@ -286,6 +286,8 @@ void session_on_exit(struct broker *b, const struct control *c);
 void session_close(struct session *s, uint64_t grace_ms);
 /* Sets the timer to the next instant that matters to this session. */
 void session_arm(struct session *s);
+/* The supervisor is gone: nobody reports exits any more, and the children die with it. */
+void session_orphan(struct session *s);
 /* A standard stream of `c` is closed; a command may be complete. */
 void session_on_stream_end(struct child *c);
 

@@ -3,6 +3,8 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include <event2/event.h>
+
 #include "common/log.h"
 #include "common/util.h"
 #include "common/walk.h"
@@ -214,6 +216,7 @@ client_on_end(
     struct link *l, enum link_end end, const struct fault *fault, int error, void *arg)
 {
 	struct client *c = arg;
+	struct broker *b = c->broker;
 	struct session *s;
 
 	(void)l;
@@ -222,7 +225,7 @@ client_on_end(
 		log_warn("client of uid %u broke the protocol: %s", c->uid, fault->rule);
 	else if (end == LINK_END_SLOW)
 		log_warn("client of uid %u does not read and is cut off", c->uid);
-	TAILQ_FOREACH (s, &c->broker->sessions, link) {
+	TAILQ_FOREACH (s, &b->sessions, link) {
 		if (s->operation->client != c)
 			continue;
 		s->operation->client = NULL;
@@ -231,8 +234,10 @@ client_on_end(
 			command_input_end(&s->worker);
 		pipe_resume(&s->worker);
 	}
-	TAILQ_REMOVE(&c->broker->clients, c, entry);
+	TAILQ_REMOVE(&b->clients, c, entry);
 	free(c);
+	if (b->settled && TAILQ_EMPTY(&b->clients))
+		event_base_loopexit(b->base, NULL);
 }
 
 static void

@@ -154,6 +154,7 @@ static void
 control_on_readable(evutil_socket_t fd, short events, void *arg)
 {
 	struct broker *b = arg;
+	struct session *s;
 	struct control c;
 	int fds[CONTROL_FDS_MAX];
 	unsigned n;
@@ -171,6 +172,8 @@ control_on_readable(evutil_socket_t fd, short events, void *arg)
 				log_error("cannot read the control link: %s", strerror(-r));
 			event_del(b->control->readable);
 			broker_shutdown(b);
+			TAILQ_FOREACH (s, &b->sessions, link)
+				session_orphan(s);
 			return;
 		}
 		control_dispatch(b, &c, fds, n);

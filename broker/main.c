@@ -22,6 +22,9 @@
 #include "common/child.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/sanitizer.h"
+
+SANITIZER_DEFAULTS
 
 /* How long the last words to the supervisor and to clients may take. */
 #define GOODBYE_MS 500
@@ -41,7 +44,7 @@ static void
 main_on_settled(struct broker *b)
 {
 	struct control settled = { .verb = CONTROL_SETTLED };
-	struct timeval soon = { 0, 0 };
+	struct timeval goodbye = { 0, GOODBYE_MS * 1000 };
 	struct client *c;
 
 	if (b->settled)
@@ -50,9 +53,8 @@ main_on_settled(struct broker *b)
 	control_tell(b, &settled);
 	TAILQ_FOREACH (c, &b->clients, entry)
 		link_close_drained(c->link, GOODBYE_MS);
-	if (!TAILQ_EMPTY(&b->clients))
-		soon.tv_usec = GOODBYE_MS * 1000;
-	event_base_loopexit(b->base, &soon);
+	/* The last client's end ends the loop (client.c), or this does. */
+	event_base_loopexit(b->base, TAILQ_EMPTY(&b->clients) ? NULL : &goodbye);
 }
 
 void

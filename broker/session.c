@@ -479,6 +479,28 @@ session_on_exit(struct broker *b, const struct control *c)
 	session_arm(child->session);
 }
 
+static void
+child_orphan(struct child *c)
+{
+	if (c->state != CHILD_ASKED && c->state != CHILD_RUNNING)
+		return;
+	c->state = CHILD_GONE;
+	c->exit = (struct exit_facts){ .kind = EXIT_UNKNOWN };
+	pipe_close(&c->in);
+	pipe_close(&c->out);
+	pipe_close(&c->err);
+	link_close(c->link);
+}
+
+void
+session_orphan(struct session *s)
+{
+	child_orphan(&s->worker);
+	for (size_t i = 0; i < s->broker->config->nproviders; i++)
+		child_orphan(&s->providers[i]);
+	session_arm(s);
+}
+
 /* ---- links ---------------------------------------------------------------------------- */
 
 /* A frame that names an operation that is over is refused, counted, and charged to nobody. */

@@ -16,7 +16,10 @@
 #include "client/run.h"
 #include "client/text.h"
 #include "common/options.h"
+#include "common/sanitizer.h"
 #include "common/util.h"
+
+SANITIZER_DEFAULTS
 
 /* `caissond` knows what a configuration is; this process never reads one. */
 static int

@@ -20,8 +20,11 @@
 
 #include "common/child.h"
 #include "common/log.h"
+#include "common/sanitizer.h"
 #include "ledger/confine.h"
 #include "ledger/service.h"
+
+SANITIZER_DEFAULTS
 
 #define EXIT_SYSTEM 111
 

@@ -21,10 +21,13 @@
 #include "common/child.h"
 #include "common/log.h"
 #include "common/options.h"
+#include "common/sanitizer.h"
 #include "common/util.h"
 #include "supervisor/host.h"
 #include "supervisor/setup.h"
 #include "supervisor/state.h"
+
+SANITIZER_DEFAULTS
 
 static struct options options;
 static struct conf_namespace config;

@@ -13,10 +13,13 @@
 #include <sys/stat.h>
 
 #include "common/child.h"
+#include "common/sanitizer.h"
 #include "common/util.h"
 #include "worker/kernel.h"
 #include "worker/stop.h"
 #include "worker/worker.h"
+
+SANITIZER_DEFAULTS
 
 #define STEPS_MAX 1024u
 

@@ -336,7 +336,6 @@ class Life(Case):
         self.assertGreaterEqual(len(pids), 4)
         self.gone([p for p, name in pids.items() if name != "caisson-broker"])
 
-    @unittest.expectedFailure  # the broker waits for an exit report that nobody sends any more
     def test_a_broker_settles_what_is_open_without_its_supervisor(self):
         self.gone(self.orphaned(command_runs=True))
 

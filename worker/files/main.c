@@ -18,6 +18,7 @@
 #include "common/child.h"
 #include "common/link.h"
 #include "common/log.h"
+#include "common/sanitizer.h"
 #include "worker/files/confine.h"
 #include "worker/files/files.h"
 
@@ -25,15 +26,7 @@
 #define QUEUE_HIGH  (2u << 20) /* bytes of replies unread; no further call is begun */
 #define QUEUE_LOW   (256u << 10)
 
-#ifdef CAISSON_ASAN
-/* The search for leaks at exit clones and traces, which our filter forbids. */
-const char *__asan_default_options(void);
-const char *
-__asan_default_options(void)
-{
-	return "detect_leaks=0";
-}
-#endif
+SANITIZER_DEFAULTS
 
 struct provider {
 	struct event_base *base;
