@@ -32,6 +32,8 @@
 #include "common/protocol.h"
 
 #define SESSION_CALLS_MAX    256 /* calls of one session in flight; then its link is not read (its share) */
+#define SESSION_BYTES_MAX    (8u << 20) /* of their arguments, likewise */
+#define PROVIDER_QUEUE_MAX   (1u << 20) /* bytes a provider has not read, before it gets more calls */
 #define TURN_REFUSALS_MAX    1024 /* refused calls of one turn, then it ends: nobody fills the record */
 #define TURN_EVENTS_MAX	     100000 /* events a turn may emit, then they are refused */
 #define TURN_EVENT_BYTES_MAX (64u << 20)
@@ -155,6 +157,8 @@ struct operation {
 	struct turn *turn; /* NULL for a command */
 	TAILQ_HEAD(, call) calls; /* call.link: open ones */
 	uint32_t ncalls;
+	size_t call_bytes; /* arguments of calls that are not dispatched yet */
+	bool paused; /* the worker's link, at its share */
 	uint32_t submit_msgid;
 	unsigned records; /* on their way to the disk, with a callback that names this operation */
 };

@@ -271,13 +271,29 @@ call_create(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *
 	return c;
 }
 
+/* At its share the rest of what this worker wants stays in its socket. */
+static void
+share_check(struct operation *op)
+{
+	struct link *l = op->session->worker.link;
+	bool full = op->ncalls >= SESSION_CALLS_MAX || op->call_bytes >= SESSION_BYTES_MAX;
+
+	if (l == NULL || full == op->paused)
+		return;
+	op->paused = full;
+	if (full)
+		link_pause(l);
+	else
+		link_resume(l);
+}
+
 static void
 call_open(struct operation *op, struct call *c)
 {
 	TAILQ_INSERT_TAIL(&op->calls, c, link);
-	/* Its share is full: the rest of what this worker wants stays in its socket. */
-	if (++op->ncalls == SESSION_CALLS_MAX)
-		link_pause(op->session->worker.link);
+	op->ncalls++;
+	op->call_bytes += c->arguments.n;
+	share_check(op);
 }
 
 static void
@@ -286,8 +302,9 @@ call_close(struct call *c)
 	struct operation *op = c->operation;
 
 	TAILQ_REMOVE(&op->calls, c, link);
-	if (op->ncalls-- == SESSION_CALLS_MAX && op->session->worker.link != NULL)
-		link_resume(op->session->worker.link);
+	op->ncalls--;
+	op->call_bytes -= c->arguments.n;
+	share_check(op);
 }
 
 static void call_on_record(void *arg, bool ok);
@@ -529,8 +546,12 @@ call_dispatch(struct call *c)
 	c->state = CALL_DISPATCHED;
 	p->running++;
 	link_set_state(p->link, LINK_BUSY);
+	if (link_queued(p->link) >= PROVIDER_QUEUE_MAX)
+		link_watch(p->link, PROVIDER_QUEUE_MAX / 2);
+	op->call_bytes -= c->arguments.n;
 	buf_finish(&c->arguments);
 	buf_finish(&c->path);
+	share_check(op);
 }
 
 static bool
@@ -538,7 +559,8 @@ provider_has_place(const struct child *p)
 {
 	uint32_t most = p->session->broker->config->providers[p->index].concurrency;
 
-	return p->link != NULL && link_get_state(p->link) != LINK_NEW && p->running < most;
+	return p->link != NULL && link_get_state(p->link) != LINK_NEW && p->running < most &&
+	    link_queued(p->link) < PROVIDER_QUEUE_MAX;
 }
 
 /* No provider for it, now or later. */

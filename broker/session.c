@@ -39,6 +39,16 @@ child_ask(struct child *c)
 	control_tell(s->broker, &spawn);
 }
 
+/* What a kill order names: why it is given. */
+static enum ending
+kill_cause(const struct session *s)
+{
+	enum ending e = s->operation->ending;
+
+	return e == ENDING_none || e == ENDING_completed || e == ENDING_failed
+	    ? ENDING_released : e;
+}
+
 static void
 child_kill(struct child *c)
 {
@@ -50,9 +60,7 @@ child_kill(struct child *c)
 	if (c->killed || (c->state != CHILD_ASKED && c->state != CHILD_RUNNING))
 		return;
 	c->killed = true;
-	kill.cause = s->operation->ended ? s->operation->ending : ENDING_released;
-	if (kill.cause == ENDING_completed)
-		kill.cause = ENDING_released;
+	kill.cause = kill_cause(s);
 	control_tell(s->broker, &kill);
 }
 
@@ -73,7 +81,7 @@ kill_record(struct session *s)
 	if (s->worker.state != CHILD_RUNNING || s->worker.killed)
 		return;
 	record_init(&r, s->broker, op, "kill.ordered", id);
-	RECORD_TEXT(&r, cause, ending_desc(op->ended ? op->ending : ENDING_released)->cause);
+	RECORD_TEXT(&r, cause, ending_desc(kill_cause(s))->cause);
 	journal_append(s->broker->journal, &r, JOURNAL_ENDING, NULL, NULL);
 }
 
@@ -606,7 +614,15 @@ static const struct link_handler worker_handler = {
 	.on_end = worker_on_end,
 };
 
+static void
+provider_on_drained(struct link *l, void *arg)
+{
+	(void)l;
+	call_pump(arg);
+}
+
 static const struct link_handler provider_handler = {
 	.on_message = provider_on_message,
 	.on_end = provider_on_end,
+	.on_drained = provider_on_drained,
 };

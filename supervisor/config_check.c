@@ -242,9 +242,6 @@ check_builtin(struct checker *k, const struct conf_provider *p, const char *key)
 	if (p->has_app || p->profile != PROFILE_PROVIDER || p->mounts.n)
 		return refuse(k, p->at,
 		    "%s: app, profile and mounts are for a provider with a command", key);
-	if (p->scope == PROVIDER_SHARED)
-		return refuse(k, p->at_scope,
-		    "%s.scope: a files provider is never shared, expected session", key);
 	return 0;
 }
 
@@ -259,6 +256,10 @@ check_providers(struct checker *k)
 		const struct conf_provider *p = &k->c->providers.v[i];
 
 		snprintf(key, sizeof(key), "providers[%zu]", i);
+		/* The broker makes one for each session; it has no place for another kind. */
+		if (p->scope == PROVIDER_SHARED)
+			return refuse(k, p->at_scope,
+			    "%s.scope: shared is not offered, expected session", key);
 		if (p->builtin == BUILTIN_FILES) {
 			r = check_builtin(k, p, key);
 		} else if (!p->has_command) {

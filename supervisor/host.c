@@ -12,6 +12,7 @@
 
 #define PING_MS		 1000
 #define PINGS_MISSED_MAX 5
+#define UNREADY_PINGS_MAX 60 /* of a broker: the ledger may have much to read first */
 #define GRACE_MS	 3000  /* a broker may settle, a ledger may catch up for this long */
 #define RESTARTS_MS	 10000 /* more than RESTARTS_MAX deaths in it are too many */
 #define BACK_OFF_LAST_MS 5000
@@ -162,6 +163,11 @@ host_on_ping(evutil_socket_t fd, short events, void *arg)
 		if (!s->launch || !s->started || !s->peer)
 			continue;
 		if (s->unanswered >= PINGS_MISSED_MAX) {
+			launch_kill(s->launch, ENDING_host_lost);
+			continue;
+		}
+		if (s->id == BROKER && !h->ready && ++h->unready_pings > UNREADY_PINGS_MAX) {
+			log_error("the broker does not become ready: killed");
 			launch_kill(s->launch, ENDING_host_lost);
 			continue;
 		}

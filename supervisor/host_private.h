@@ -47,6 +47,7 @@ struct host {
 	enum host_stage stage;
 	int status;
 	bool ready;			    /* this broker's CONTROL_READY has come */
+	unsigned unready_pings; /* sent to a broker that is not ready */
 	uint64_t death_at_ms[RESTARTS_MAX]; /* of brokers, a ring */
 	unsigned deaths;
 	unsigned back_off_ms; /* of the ledger */

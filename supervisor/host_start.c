@@ -119,6 +119,7 @@ start_broker_with(struct host *h, enum layer *ret_layer)
 	if (r < 0)
 		return r;
 	h->ready = false;
+	h->unready_pings = 0;
 	return start_service(&h->services[BROKER], NULL, 0, &config, 1, ret_layer);
 }
 

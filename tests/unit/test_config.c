@@ -162,7 +162,7 @@ static const struct mistake {
 	    "providers[0].root: is for builtin: files" },
 	{ "shared files",
 	    "version: 1\nproviders: [{ id: p, builtin: files, root: ., scope: shared }]\n",
-	    "a files provider is never shared" },
+	    "scope: shared is not offered, expected session" },
 	{ "two that bring the same tools",
 	    "version: 1\nproviders:\n  - { id: p, builtin: files, root: . }\n"
 	    "  - { id: q, builtin: files, root: . }\n",
