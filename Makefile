@@ -32,23 +32,24 @@ dir_caisson-worker := worker
 dir_caisson-files  := worker/files
 
 # Each process links only what it needs (docs/ARCHITECTURE.md, "Dependencies").
-uses_client       := libevent_core msgpack jansson libbsd-overlay
-uses_supervisor   := libevent_core msgpack libseccomp yaml-0.1 libcap libbsd-overlay
-uses_broker       := libevent_core msgpack libseccomp libcrypto libbsd-overlay
-uses_ledger       := libevent_core msgpack libseccomp libcrypto sqlite3 libbsd-overlay
+uses_client       := libevent_core jansson libbsd-overlay
+uses_supervisor   := libevent_core libseccomp yaml-0.1 libbsd-overlay
+uses_broker       := libevent_core libseccomp libcrypto libbsd-overlay
+uses_ledger       := libevent_core libseccomp libcrypto sqlite3 libbsd-overlay
 uses_worker       := libcap
-uses_worker/files := libevent_core msgpack libseccomp libcrypto libbsd-overlay
+uses_worker/files := libevent_core libseccomp libcrypto libbsd-overlay
 also_broker       := broker/authority
 
 # Flags of ours; CFLAGS, CPPFLAGS and LDFLAGS stay the user's.
 warnings := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
 	-Wcast-qual -Wvla -Wundef -Wformat=2 -Wimplicit-fallthrough -Wno-format-nonliteral \
 	$(if $(WERROR)$(CI),-Werror)
-all_pkgs := libevent_core libevent_pthreads msgpack libseccomp libbsd-overlay libcrypto sqlite3 yaml-0.1 jansson libcap
+all_pkgs := libevent_core libseccomp libbsd-overlay libcrypto sqlite3 yaml-0.1 jansson libcap
 cppflags  = -D_GNU_SOURCE -I. -DVERSION='"$(VERSION)"' -DLIBEXECDIR='"$(LIBEXECDIR)"' $(pkg_cflags)
 pkg_cflags := $(shell $(PKG_CONFIG) --cflags $(all_pkgs) 2>/dev/null)
 CFLAGS   ?= -O2 -g
-harden   := -fstack-protector-strong -fstack-clash-protection -fcf-protection -fPIE -fno-strict-aliasing \
+cfi      := $(if $(filter x86_64,$(shell uname -m)),-fcf-protection)
+harden   := -fstack-protector-strong -fstack-clash-protection $(cfi) -fPIE -fno-strict-aliasing \
 	$(if $(filter release,$(MODE)),-D_FORTIFY_SOURCE=2)
 ldharden := -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--as-needed
 mode_release :=
@@ -79,7 +80,7 @@ static_link = $(if $(filter asan,$(MODE)),-pie,-static)
 $(foreach p,$(bin),$(eval $(call program,bin,$p)))
 $(foreach p,$(libexec),$(eval $(call program,libexec,$p)))
 
-$O/%.o: %.c 
+$O/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,CC)
 	$Q$(CC) -std=gnu11 $(cppflags) $(CPPFLAGS) $(warnings) $(harden) $(CFLAGS) $(mode) -MMD -MP -c -o $@ $<
@@ -130,7 +131,7 @@ check-integration: all $(programs)			## tests against the real processes; T=name
 # ---- what people call ------------------------------------------------------------------
 
 # The only two commands a newcomer needs install what is missing first.
-packages := build-essential pkg-config python3 libevent-dev libmsgpack-dev libseccomp-dev \
+packages := build-essential pkg-config python3 libevent-dev libseccomp-dev \
 	libbsd-dev libcap-dev libyaml-dev libjansson-dev libssl-dev libsqlite3-dev check
 
 deps:						## install what is missing from Debian's packages
