@@ -15,40 +15,13 @@
  */
 #define ENUMERATION(type) static const char *const names_##type[] = {
 #define V(type, name)	  #name,
-#define UNUSED_NAMES(id)  \
-	__attribute__((unused)) static const char *const unused_names_##id[] = {
-#define REQUEST(id, method, from, to, states, doc) UNUSED_NAMES(id)
-#define NOTIFY(id, method, from, to, states, doc)  UNUSED_NAMES(id)
-#define REPLY(id)				   UNUSED_NAMES(id##_reply)
-#define STR(field, min, max, need, doc)
-#define BIN(field, min, max, need, doc)
-#define UINT(field, max, need, doc)
-#define BOOL(field, need, doc)
-#define ENUM(field, type, need, doc)
-#define VALUE(field, max, need, doc)
-#define MAP(field, max, need, doc)
-#define LIST(field, max, need, doc)
-#define ERROR(field, need, doc)
-#define END NULL };
+#define ENUMERATION_END	  NULL };
 #include "common/protocol.def"
-#undef UNUSED_NAMES
 
-#define ENUMERATION(type) enum { unused_enum_##type
-#define V(type, name)
-#define REQUEST(id, method, from, to, states, doc) enum { from_##id = (from), to_##id = (to)
-#define NOTIFY(id, method, from, to, states, doc)  enum { unused_enum_##id
-#define REPLY(id)				   enum { unused_enum_##id##_reply
-#define STR(field, min, max, need, doc)
-#define BIN(field, min, max, need, doc)
-#define UINT(field, max, need, doc)
-#define BOOL(field, need, doc)
-#define ENUM(field, type, need, doc)
-#define VALUE(field, max, need, doc)
-#define MAP(field, max, need, doc)
-#define LIST(field, max, need, doc)
-#define ERROR(field, need, doc)
-#define END };
+enum {
+#define REQUEST(id, method, from, to, states, doc) from_##id = (from), to_##id = (to),
 #include "common/protocol.def"
+};
 
 #define ROW(row_id, row_kind, row_method, row_from, row_to, row_states, row_doc)	\
 	static const struct msg_desc *desc_##row_id(void)				\
@@ -67,12 +40,6 @@
 		.min = (field_min), .max = (field_max), .required = (need),		\
 		.doc = (field_doc), __VA_ARGS__ },
 
-#define ENUMERATION(type)				\
-	__attribute__((unused)) static const struct msg_desc *unused_desc_##type(void)	\
-	{						\
-		static const struct msg_desc desc = {	\
-			.fields = {
-#define V(type, name)
 #define REQUEST(id, method, from, to, states, doc) \
 	ROW(id, MSG_REQUEST, method, from, to, states, doc)
 #define NOTIFY(id, method, from, to, states, doc) \
@@ -101,21 +68,9 @@ const struct msg_desc *
 protocol_desc(enum msg_type type)
 {
 	switch (type) {
-#define ENUMERATION(type)
-#define V(type, name)
 #define REQUEST(id, method, from, to, states, doc) case MSG_##id: return desc_##id();
 #define NOTIFY(id, method, from, to, states, doc)  case MSG_##id: return desc_##id();
 #define REPLY(id) case MSG_##id##_reply: return desc_##id##_reply();
-#define STR(field, min, max, need, doc)
-#define BIN(field, min, max, need, doc)
-#define UINT(field, max, need, doc)
-#define BOOL(field, need, doc)
-#define ENUM(field, type, need, doc)
-#define VALUE(field, max, need, doc)
-#define MAP(field, max, need, doc)
-#define LIST(field, max, need, doc)
-#define ERROR(field, need, doc)
-#define END
 #include "common/protocol.def"
 	case MSG_TYPE_MAX: break;
 	}
@@ -129,21 +84,8 @@ static const struct {
 	uint8_t n;
 	uint8_t type;
 } methods[] = {
-#define ENUMERATION(type)
-#define V(type, name)
 #define REQUEST(id, method, from, to, states, doc) { method, sizeof(method) - 1, MSG_##id },
 #define NOTIFY(id, method, from, to, states, doc)  { method, sizeof(method) - 1, MSG_##id },
-#define REPLY(id)
-#define STR(field, min, max, need, doc)
-#define BIN(field, min, max, need, doc)
-#define UINT(field, max, need, doc)
-#define BOOL(field, need, doc)
-#define ENUM(field, type, need, doc)
-#define VALUE(field, max, need, doc)
-#define MAP(field, max, need, doc)
-#define LIST(field, max, need, doc)
-#define ERROR(field, need, doc)
-#define END
 #include "common/protocol.def"
 };
 _Static_assert(MSG_TYPE_MAX <= UINT8_MAX, "a type does not fit its byte");
@@ -164,25 +106,12 @@ const char *
 protocol_name(enum msg_type type)
 {
 	switch (type) {
-#define ENUMERATION(type)
-#define V(type, name)
 #define REQUEST(id, method, from, to, states, doc)			\
 	case MSG_##id:							\
 		return method;						\
 	case MSG_##id##_reply:						\
 		return method " reply";
 #define NOTIFY(id, method, from, to, states, doc) case MSG_##id: return method;
-#define REPLY(id)
-#define STR(field, min, max, need, doc)
-#define BIN(field, min, max, need, doc)
-#define UINT(field, max, need, doc)
-#define BOOL(field, need, doc)
-#define ENUM(field, type, need, doc)
-#define VALUE(field, max, need, doc)
-#define MAP(field, max, need, doc)
-#define LIST(field, max, need, doc)
-#define ERROR(field, need, doc)
-#define END
 #include "common/protocol.def"
 	case MSG_TYPE_MAX: break;
 	}

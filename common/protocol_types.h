@@ -12,44 +12,17 @@
 
 #define ENUMERATION(type) enum type {
 #define V(type, name)	  type##_##name,
-#define END		  };
-#define REQUEST(id, method, from, to, states, doc) enum { ignore_##id
-#define NOTIFY(id, method, from, to, states, doc)  enum { ignore_##id
-#define REPLY(id)				   enum { ignore_##id##_reply
-#define STR(field, min, max, need, doc)
-#define BIN(field, min, max, need, doc)
-#define UINT(field, max, need, doc)
-#define BOOL(field, need, doc)
-#define ENUM(field, type, need, doc)
-#define VALUE(field, max, need, doc)
-#define MAP(field, max, need, doc)
-#define LIST(field, max, need, doc)
-#define ERROR(field, need, doc)
+#define ENUMERATION_END	  };
 #include "common/protocol.def"
 
 enum msg_type {
-#define ENUMERATION(type)
-#define V(type, name)
-#define END
 #define REQUEST(id, method, from, to, states, doc) MSG_##id,
 #define NOTIFY(id, method, from, to, states, doc)  MSG_##id,
 #define REPLY(id)				   MSG_##id##_reply,
-#define STR(field, min, max, need, doc)
-#define BIN(field, min, max, need, doc)
-#define UINT(field, max, need, doc)
-#define BOOL(field, need, doc)
-#define ENUM(field, type, need, doc)
-#define VALUE(field, max, need, doc)
-#define MAP(field, max, need, doc)
-#define LIST(field, max, need, doc)
-#define ERROR(field, need, doc)
 #include "common/protocol.def"
 	MSG_TYPE_MAX
 };
 
-#define ENUMERATION(type)			   struct ignore_##type { char has_nothing;
-#define V(type, name)
-#define END					   };
 #define REQUEST(id, method, from, to, states, doc) struct msg_##id { char has_nothing;
 #define NOTIFY(id, method, from, to, states, doc)  struct msg_##id { char has_nothing;
 #define REPLY(id)				   struct msg_##id##_reply { char has_nothing;
@@ -62,23 +35,12 @@ enum msg_type {
 #define MAP(field, max, need, doc)		   bool has_##field; struct slice field;
 #define LIST(field, max, need, doc)		   bool has_##field; struct slice field;
 #define ERROR(field, need, doc)			   bool has_##field; struct wire_error field;
+#define END					   };
 #include "common/protocol.def"
 
 union msg_any {
-#define ENUMERATION(type)
-#define V(type, name)
-#define END
 #define REQUEST(id, method, from, to, states, doc) struct msg_##id id;
 #define NOTIFY(id, method, from, to, states, doc)  struct msg_##id id;
 #define REPLY(id)				   struct msg_##id##_reply id##_reply;
-#define STR(field, min, max, need, doc)
-#define BIN(field, min, max, need, doc)
-#define UINT(field, max, need, doc)
-#define BOOL(field, need, doc)
-#define ENUM(field, type, need, doc)
-#define VALUE(field, max, need, doc)
-#define MAP(field, max, need, doc)
-#define LIST(field, max, need, doc)
-#define ERROR(field, need, doc)
 #include "common/protocol.def"
 };
