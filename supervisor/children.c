@@ -102,7 +102,7 @@ draft_provider(struct draft *d, const struct child *c)
 	const struct conf_provider *p = &c->owner->config->providers.v[c->index];
 	struct chamber *h = &d->chamber;
 
-	h->profile = conf_names_profile[p->profile];
+	h->profile = p->builtin == BUILTIN_FILES ? "files" : conf_names_profile[p->profile];
 	h->argv = p->builtin == BUILTIN_FILES ? files_argv : p->command.v;
 	h->memory_bytes = p->memory;
 	h->tmp_bytes = p->tmp;

@@ -32,8 +32,8 @@ struct chamber_mount {
 
 /* What a chamber is.  Everything is borrowed until launch_start() returns. */
 struct chamber {
-	/* "native", "interpreter"; "provider", "broker", "ledger": these see our own programs at
-	 * /libexec.  Broker and ledger get no filter and little more than /usr. */
+	/* "native", "interpreter"; "provider", "files" (our own provider), "broker", "ledger": these see
+	 * our own programs at /libexec.  Broker and ledger get no filter and little more than /usr. */
 	const char *profile;
 	char *const *argv; /* argv[0] is looked up in the chamber's PATH unless it has a slash */
 	char *const *env; /* NAME=VALUE, the whole environment */

@@ -41,6 +41,9 @@ static const struct profile profiles[] = {
 	{ .name = "provider", .filtered = true, .libexec = true, .memory_bytes = UINT64_MAX,
 	    .tmp_bytes = 16 * MIB, .file_bytes = UINT64_MAX, .cpu_seconds = UINT64_MAX,
 	    .pids = 64, .open_files = 1024 },
+	{ .name = "files", .filtered = true, .libexec = true, .memory_bytes = UINT64_MAX,
+	    .tmp_bytes = 16 * MIB, .file_bytes = UINT64_MAX, .cpu_seconds = UINT64_MAX,
+	    .pids = 64, .open_files = 1024 },
 	{ .name = "broker", .minimal = true, .libexec = true, .memory_bytes = UINT64_MAX,
 	    .tmp_bytes = 1 * MIB, .file_bytes = UINT64_MAX, .cpu_seconds = UINT64_MAX,
 	    .pids = 32, .open_files = 65536 },
@@ -50,13 +53,14 @@ static const struct profile profiles[] = {
 };
 
 /* Which lists a row is on. */
-enum { N = 1, I = 2, P = 4, W = 8 };
+enum { N = 1, I = 2, P = 4, W = 8, F = 16, ALL = N | I | P | W | F };
 
 /* No new namespace, and no process that would be a child of pid 1's parent. */
 #define CLONE_FORBIDDEN \
 	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | \
 	    CLONE_NEWPID | CLONE_NEWNET | CLONE_PARENT | CLONE_PTRACE)
 #define INT 0xffffffffULL
+#define NEW_FILE (O_CREAT | 020000000) /* O_TMPFILE without its O_DIRECTORY */
 
 /* The list as rows; a GROUP row (no name) sets the profiles of those after it. */
 struct rule {
@@ -194,7 +198,7 @@ filter_build(unsigned list, struct sock_filter **ret, size_t *ret_len)
 static unsigned
 list_of(const struct profile *p, bool network)
 {
-	static const unsigned lists[] = { N, I, P };
+	static const unsigned lists[] = { N, I, P, F };
 
 	return network ? W : lists[p - profiles];
 }

@@ -35,7 +35,9 @@ confine_rlimits(const struct plan *p)
 		int resource;
 		uint64_t soft, hard;
 	} table[] = {
-		{ RLIMIT_CORE, 0, 0 },
+		/* One byte is no core either, and other than 0 it also keeps the kernel from feeding one
+		 * to a program of the host (core_pattern with a pipe). */
+		{ RLIMIT_CORE, 1, 1 },
 		{ RLIMIT_NOFILE, p->h->open_files, p->h->open_files },
 		{ RLIMIT_NPROC, p->h->processes, p->h->processes },
 		{ RLIMIT_FSIZE, p->h->file_size, p->h->file_size },

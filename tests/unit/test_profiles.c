@@ -60,11 +60,12 @@ interpret(const struct sock_filter *f, size_t len, const struct seccomp_data *d)
 }
 
 /* The rows once more, as meanings; the oracle is the loop in expect(). */
-enum { N = 1, I = 2, P = 4, W = 8 };
+enum { N = 1, I = 2, P = 4, W = 8, F = 16, ALL = N | I | P | W | F };
 #define CLONE_FORBIDDEN \
 	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | \
 	    CLONE_NEWPID | CLONE_NEWNET | CLONE_PARENT | CLONE_PTRACE)
 #define INT 0xffffffffULL
+#define NEW_FILE (O_CREAT | 020000000) /* O_TMPFILE without its O_DIRECTORY */
 #ifndef ARCH_CET_STATUS
 #define ARCH_CET_STATUS 0x3001
 #endif
@@ -97,6 +98,7 @@ static const struct {
 	{ "interpreter", false, I },
 	{ "provider", false, P },
 	{ "provider", true, W },
+	{ "files", false, F },
 };
 
 static uint32_t
@@ -191,6 +193,43 @@ START_TEST(every_condition_holds_at_its_edges)
 }
 END_TEST
 
+/* Two conditions on different arguments: either lets the call through, neither more. */
+START_TEST(no_file_is_made_set_uid)
+{
+	static const struct {
+		int nr, flags, mode; /* arguments; -1: none */
+	} calls[] = {
+		{ SYS_open, 1, 2 }, { SYS_openat, 2, 3 }, { SYS_creat, -1, 1 }, { SYS_chmod, -1, 1 },
+		{ SYS_fchmod, -1, 1 }, { SYS_fchmodat, -1, 2 },
+	};
+	static const uint64_t flags[] = { O_CREAT, O_CREAT | O_WRONLY | O_EXCL, 020000000,
+		O_TMPFILE | O_RDWR, 1ULL << 32 | O_CREAT };
+	static const uint64_t bits[] = { 04000, 02000, 06000, 04755, 1ULL << 32 | 04000 };
+
+	load(_i);
+	for (size_t c = 0; c < countof(calls); c++)
+		for (size_t f = 0; f < countof(flags); f++)
+			for (size_t b = 0; b < countof(bits); b++) {
+				struct seccomp_data d = { .arch = AUDIT_ARCH_X86_64,
+					.nr = calls[c].nr };
+
+				if (calls[c].flags >= 0)
+					d.args[calls[c].flags] = flags[f];
+				d.args[calls[c].mode] = bits[b];
+				compare(_i, &d);
+				ck_assert_uint_ne(interpret(bpf, bpf_len, &d), SECCOMP_RET_ALLOW);
+				d.args[calls[c].mode] = 01777;
+				ck_assert_uint_eq(interpret(bpf, bpf_len, &d), SECCOMP_RET_ALLOW);
+				if (calls[c].flags < 0)
+					continue;
+				/* Without a file to make, the mode is whatever stood in the register. */
+				d.args[calls[c].flags] = O_RDWR | O_DIRECTORY;
+				d.args[calls[c].mode] = UINT64_MAX;
+				ck_assert_uint_eq(interpret(bpf, bpf_len, &d), SECCOMP_RET_ALLOW);
+			}
+}
+END_TEST
+
 static const char *const never[] = { "ptrace", "mount", "umount2", "unshare", "setns", "bpf",
 	"keyctl", "add_key", "perf_event_open", "process_vm_readv", "process_vm_writev",
 	"pidfd_getfd", "kexec_load", "init_module", "userfaultfd", "open_by_handle_at",
@@ -218,7 +257,7 @@ END_TEST
 START_TEST(only_a_provider_adds_filters_and_never_a_listener)
 {
 	struct seccomp_data d = { .arch = AUDIT_ARCH_X86_64, .nr = SYS_seccomp };
-	bool provider = (filters[_i].list & (P | W)) != 0;
+	bool provider = (filters[_i].list & (P | W | F)) != 0;
 
 	load(_i);
 	d.args[0] = SECCOMP_SET_MODE_FILTER;
@@ -284,6 +323,7 @@ main(void)
 
 	tcase_add_loop_test(t, every_number_has_the_meaning_of_its_row, 0, countof(filters));
 	tcase_add_loop_test(t, every_condition_holds_at_its_edges, 0, countof(filters));
+	tcase_add_loop_test(t, no_file_is_made_set_uid, 0, countof(filters));
 	tcase_add_loop_test(t, what_no_program_needs_is_on_no_list, 0, countof(never));
 	tcase_add_loop_test(t, only_a_provider_adds_filters_and_never_a_listener, 0,
 	    countof(filters));
