@@ -10,6 +10,7 @@
 #include <seccomp.h>
 
 #include "common/clock.h"
+#include "common/hex.h"
 #include "common/walk.h"
 
 /* HMAC-SHA-256; the key is set once, each digest starts from a copy of that state. */
@@ -72,12 +73,10 @@ void
 broker_mint(char id[40], const char *prefix)
 {
 	uint8_t random[16];
-	size_t n;
+	int n = snprintf(id, 40, "%s-", prefix);
 
 	arc4random_buf(random, sizeof random);
-	n = (size_t)snprintf(id, 40, "%s-", prefix);
-	for (size_t i = 0; i < sizeof random; i++)
-		n += (size_t)snprintf(id + n, 40 - n, "%02x", random[i]);
+	hex_encode(random, sizeof random, id + n);
 }
 
 void

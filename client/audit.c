@@ -11,6 +11,7 @@
 #include "client/audit_ledger.h"
 #include "client/audit_render.h"
 #include "client/text.h"
+#include "common/hex.h"
 #include "common/options.h"
 #include "common/util.h"
 
@@ -234,22 +235,6 @@ audit_run(const struct audit_options *o)
 
 /* ---- the command line --------------------------------------------------------------- */
 
-static bool
-read_hex(const char *text, uint8_t ret[32])
-{
-	static const char digits[] = "0123456789abcdef";
-	const char *p;
-	size_t i;
-
-	for (i = 0; i < 64; i++) {
-		p = text[i] ? strchr(digits, text[i] | 0x20) : NULL;
-		if (!p)
-			return false;
-		ret[i / 2] = (uint8_t)((i % 2 ? ret[i / 2] << 4 : 0) | (p - digits));
-	}
-	return text[i] == '\0';
-}
-
 static void
 set_text(bool *ret_has, struct slice *ret, bool has, const char *text)
 {
@@ -296,7 +281,7 @@ audit_main(const struct options *o, int argc, char **argv)
 	a.quiet = o->quiet;
 	a.verbose = o->verbose;
 	a.has_expect = o->has_expect;
-	if (o->has_expect && !read_hex(o->expect, a.expect)) {
+	if (o->has_expect && !hex_decode(o->expect, a.expect, sizeof(a.expect))) {
 		text_say("audit: --expect: not 64 hexadecimal digits");
 		return EXIT_UNABLE;
 	}

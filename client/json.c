@@ -11,6 +11,8 @@
 #include <jansson.h>
 
 #include "client/text.h"
+#include "common/base64.h"
+#include "common/utf8.h"
 #include "common/walk.h"
 
 static void
@@ -50,7 +52,7 @@ json_write_string(struct slice s, struct buf *out)
 
 	buf_add(out, "\"", 1);
 	while (at < s.n) {
-		len = text_decode(s.p + at, s.n - at, &c);
+		len = utf8_next(s.p + at, s.n - at, &c);
 		if (len <=
 		    0) { /* a walk lets none of these pass; never emit them all the same */
 			c = 0xfffd;
@@ -72,28 +74,16 @@ json_write_string(struct slice s, struct buf *out)
 void
 json_write_base64(struct slice s, struct buf *out)
 {
-	static const char digits[] =
-	    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 	char block[1024];
-	size_t i, n = 0;
+	size_t step = sizeof(block) / 4 * 3;
 
 	buf_add(out, "\"", 1);
-	for (i = 0; i < s.n; i += 3) {
-		size_t left = s.n - i;
-		uint32_t b = (uint32_t)s.p[i] << 16 |
-			     (left > 1 ? (uint32_t)s.p[i + 1] << 8 : 0) |
-			     (left > 2 ? s.p[i + 2] : 0);
+	for (size_t i = 0; i < s.n; i += step) {
+		size_t n = s.n - i < step ? s.n - i : step;
 
-		block[n++] = digits[b >> 18];
-		block[n++] = digits[b >> 12 & 63];
-		block[n++] = left > 1 ? digits[b >> 6 & 63] : '=';
-		block[n++] = left > 2 ? digits[b & 63] : '=';
-		if (n == sizeof(block)) {
-			buf_add(out, block, n);
-			n = 0;
-		}
+		base64_encode(s.p + i, n, block);
+		buf_add(out, block, base64_size(n));
 	}
-	buf_add(out, block, n);
 	buf_add(out, "\"", 1);
 }
 

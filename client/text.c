@@ -5,43 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/utf8.h"
+
 #define SAY_MAX 4096 /* bytes of a line of ours, before escaping */
-
-int
-text_decode(const uint8_t *p, size_t n, uint32_t *ret)
-{
-	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	int len = p[0] < 0x80	? 1
-		  : p[0] < 0xc2 ? -1
-		  : p[0] < 0xe0 ? 2
-		  : p[0] < 0xf0 ? 3
-		  : p[0] < 0xf5 ? 4
-				: -1;
-	uint32_t c;
-	int i;
-
-	if (len <= 1) {
-		*ret = p[0];
-		return len;
-	}
-	c = p[0] & (0xffu >> (len + 1));
-	for (i = 1; i < len; i++) {
-		if ((size_t)i == n)
-			return 0;
-		if ((p[i] & 0xc0) != 0x80)
-			return -1;
-		c = c << 6 | (p[i] & 0x3f);
-		/* Out of range is known at the second byte: nothing then waits for the rest. */
-		if (i == 1 &&
-		    ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
-			(p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f)))
-			return -1;
-	}
-	if (c < least[len])
-		return -1;
-	*ret = c;
-	return len;
-}
 
 bool
 text_is_control(uint32_t c)
@@ -83,7 +49,7 @@ escape(const uint8_t *p, size_t n, bool line, struct buf *out)
 	if (n == 0) /* then `p` may be NULL */
 		return 0;
 	while (at < n) {
-		len = text_decode(p + at, n - at, &c);
+		len = utf8_next(p + at, n - at, &c);
 		if (len > 0 && (!text_is_control(c) || (!line && (c == '\n' || c == '\t')))) {
 			at += (size_t)len;
 			continue;

@@ -27,12 +27,6 @@ void text_escape_line(struct slice s, struct buf *out);
 
 /* True for a character that a terminal could obey: JSON writes it as \uXXXX. */
 bool text_is_control(uint32_t c);
-/*
- * The character at the front of `n` > 0 bytes.  Returns its length; 0 if the bytes end
- * within it; -1 for a byte that begins no valid character.  `*ret` is set on success.
- */
-int text_decode(const uint8_t *p, size_t n, uint32_t *ret);
-
 /* "caisson: ...", one escaped line and one write(2) on standard error. */
 void text_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

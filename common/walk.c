@@ -21,6 +21,8 @@ struct level {
 	bool map;
 };
 
+#include "common/utf8.h"
+
 struct walk {
 	const uint8_t *p;
 	size_t n, at;
@@ -60,11 +62,10 @@ bool
 utf8_valid(const uint8_t *p, size_t n)
 {
 	const uint8_t *end = p + n;
+	uint32_t c;
+	int len;
 
 	while (p < end) {
-		uint32_t c, least;
-		unsigned more, i;
-
 		p = skip_ascii(p, end);
 		while (end - p >= 8) {
 			uint64_t w;
@@ -78,25 +79,10 @@ utf8_valid(const uint8_t *p, size_t n)
 			p++;
 		if (p == end)
 			break;
-		if ((*p & 0xe0) == 0xc0) {
-			more = 1, c = *p & 0x1f, least = 0x80;
-		} else if ((*p & 0xf0) == 0xe0) {
-			more = 2, c = *p & 0x0f, least = 0x800;
-		} else if ((*p & 0xf8) == 0xf0) {
-			more = 3, c = *p & 0x07, least = 0x10000;
-		} else {
+		len = utf8_decode(p, (size_t)(end - p), &c);
+		if (len <= 0)
 			return false;
-		}
-		if ((size_t)(end - p) <= more)
-			return false;
-		for (i = 1; i <= more; i++) {
-			if ((p[i] & 0xc0) != 0x80)
-				return false;
-			c = c << 6 | (p[i] & 0x3f);
-		}
-		if (c < least || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
-			return false;
-		p += more + 1;
+		p += len;
 	}
 	return true;
 }

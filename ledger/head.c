@@ -7,47 +7,18 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/hex.h"
 #include "common/util.h"
 
 #define HEAD_MAX   192 /* bytes of the line, NUL included */
 #define HEAD_DRAFT HEAD_FILE ".new"
-
-static void
-hex_write(char *out, const uint8_t hash[JOURNAL_HASH])
-{
-	static const char digits[] = "0123456789abcdef";
-	size_t i;
-
-	for (i = 0; i < JOURNAL_HASH; i++) {
-		*out++ = digits[hash[i] >> 4];
-		*out++ = digits[hash[i] & 15];
-	}
-	*out = '\0';
-}
-
-static bool
-hex_read(const char *in, uint8_t ret[JOURNAL_HASH])
-{
-	static const char digits[] = "0123456789abcdef";
-	const char *p;
-	size_t i;
-
-	memset(ret, 0, JOURNAL_HASH);
-	for (i = 0; i < 2 * JOURNAL_HASH; i++) {
-		p = in[i] ? strchr(digits, in[i]) : NULL;
-		if (!p)
-			return false;
-		ret[i / 2] = (uint8_t)(ret[i / 2] << 4 | (p - digits));
-	}
-	return in[i] == '\0';
-}
 
 static int
 format(char line[HEAD_MAX], const struct position *at)
 {
 	char hex[2 * JOURNAL_HASH + 1];
 
-	hex_write(hex, at->hash);
+	hex_encode(at->hash, JOURNAL_HASH, hex);
 	return snprintf(line, HEAD_MAX,
 	    "caisson-head 1 %" PRIu64 " %s %" PRIu64 " %" PRIu64 "\n", at->count, hex,
 	    at->segment, at->offset);
@@ -70,7 +41,7 @@ head_read(int dir_fd, struct position *ret)
 	line[n] = '\0';
 	if (sscanf(line, "caisson-head 1 %" SCNu64 " %64s %" SCNu64 " %" SCNu64, &at.count, hex,
 		&at.segment, &at.offset) != 4 ||
-	    !hex_read(hex, at.hash))
+	    !hex_decode(hex, at.hash, JOURNAL_HASH))
 		return -EBADMSG;
 	/* Only what we would have written ourselves is a head. */
 	format(again, &at);

@@ -7,46 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/authority/text.h"
 #include "common/limits.h"
+#include "common/segment.h"
 
 static const char too_many[] = "too many segments";
-static const char too_long[] = "a segment is too long";
-
-/* White space as the contract's "trimmed" has it: what a reader does not see at an end. */
-static bool
-is_space(uint32_t c)
-{
-	return c == ' ' || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) ||
-	       c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000 ||
-	       c == 0xfeff;
-}
-
-/* `s` may hold NULs: a text that was cut into segments is checked before it is copied. */
-static const char *
-segment_fault(const char *s, size_t n)
-{
-	uint32_t c = 0;
-	size_t i, step;
-
-	if (n == 0)
-		return "a segment is empty";
-	if (n > PATH_SEGMENT_MAX)
-		return too_long;
-	if ((n == 1 && s[0] == '.') || (n == 2 && s[0] == '.' && s[1] == '.'))
-		return "a segment is . or ..";
-	for (i = 0; i < n; i += step) {
-		step = text_next((const uint8_t *)s + i, n - i, &c);
-		if (step == 0)
-			return "not UTF-8";
-		if (c == '/' || c == '\\' || c < 0x20 || (c >= 0x7f && c <= 0x9f))
-			return "a segment holds a separator or control character";
-		if (i == 0 && is_space(c))
-			return "a segment begins with white space";
-	}
-	return is_space(c) ? "a segment ends with white space" : "";
-}
-
 const char *
 path_fault(const struct path *p)
 {

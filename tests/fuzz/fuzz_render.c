@@ -11,6 +11,7 @@
 #include "client/json.h"
 #include "client/render.h"
 #include "client/text.h"
+#include "common/utf8.h"
 #include "common/walk.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
@@ -32,7 +33,7 @@ must_be_harmless(const struct buf *b, bool text)
 
 	must(!b->failed);
 	while (i < b->n) {
-		len = text_decode(b->p + i, b->n - i, &c);
+		len = utf8_next(b->p + i, b->n - i, &c);
 		must(len > 0);
 		must(!text_is_control(c) || c == '\n' || (text && c == '\t'));
 		must(text || c != '\n' || i == b->n - 1);

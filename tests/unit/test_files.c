@@ -9,6 +9,7 @@
 #include <sys/sysmacros.h>
 #include <sys/un.h>
 
+#include "common/base64.h"
 #include "worker/files/text.h"
 
 #define HELLO_SHA256 "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
@@ -247,7 +248,7 @@ START_TEST(the_largest_read_fits_a_reply)
 		ck_assert_int_eq(write(fd, block, sizeof(block)), sizeof(block));
 	ck_assert_served("files.read", "{'path':'f'}");
 	ck_assert_uint_eq(number("length"), FILES_READ_MAX);
-	ck_assert_uint_eq(member("base64").bytes.n, text_base64_size(FILES_READ_MAX));
+	ck_assert_uint_eq(member("base64").bytes.n, base64_size(FILES_READ_MAX));
 	ck_assert(!is_true("complete"));
 }
 END_TEST

@@ -3,6 +3,7 @@
 #include "worker/files/args.h"
 #include "worker/files/cursor.h"
 #include "worker/files/glob.h"
+#include "common/base64.h"
 #include "worker/files/text.h"
 
 static const struct {
@@ -116,13 +117,13 @@ START_TEST(base64_comes_back_and_nothing_else_is_taken)
 
 	for (i = 0; i < sizeof(bytes); i++) {
 		bytes[i] = (uint8_t)(i * 37 + 11);
-		text_base64(bytes, i, text);
-		ck_assert_int_eq(text_unbase64((uint8_t *)text, text_base64_size(i), back, &n), 0);
+		base64_encode(bytes, i, text);
+		ck_assert_int_eq(base64_decode((uint8_t *)text, base64_size(i), back, &n), 0);
 		ck_assert_uint_eq(n, i);
 		ck_assert_mem_eq(bytes, back, i);
 	}
 	for (i = 0; i < countof(bad); i++)
-		ck_assert_msg(text_unbase64((const uint8_t *)bad[i], strlen(bad[i]), back, &n) ==
+		ck_assert_msg(base64_decode((const uint8_t *)bad[i], strlen(bad[i]), back, &n) ==
 		    -EINVAL, "%s", bad[i]);
 }
 END_TEST

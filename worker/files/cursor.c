@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/base64.h"
 #include "common/util.h"
 #include "common/walk.h"
 #include "worker/files/text.h"
@@ -11,7 +12,7 @@ void
 cursor_pack(struct buf *out, char kind, const struct segments *at, size_t n)
 {
 	cleanup_free char *text = malloc(1 + SEGMENTS_TEXT_MAX);
-	cleanup_free char *encoded = malloc(text_base64_size(1 + SEGMENTS_TEXT_MAX));
+	cleanup_free char *encoded = malloc(base64_size(1 + SEGMENTS_TEXT_MAX));
 	size_t used;
 
 	if (text == NULL || encoded == NULL) {
@@ -20,8 +21,8 @@ cursor_pack(struct buf *out, char kind, const struct segments *at, size_t n)
 	}
 	text[0] = kind;
 	used = 1 + segments_join(at, n, text + 1);
-	text_base64((uint8_t *)text, used, encoded);
-	pack_str_n(out, encoded, text_base64_size(used));
+	base64_encode((uint8_t *)text, used, encoded);
+	pack_str_n(out, encoded, base64_size(used));
 }
 
 int
@@ -33,7 +34,7 @@ cursor_unpack(struct slice text, char kind, struct cursor *ret)
 
 	if (bytes == NULL)
 		return -ENOMEM;
-	if (text_unbase64(text.p, text.n, bytes, &n) < 0 || n < 2 || bytes[0] != (uint8_t)kind ||
+	if (base64_decode(text.p, text.n, bytes, &n) < 0 || n < 2 || bytes[0] != (uint8_t)kind ||
 	    segments_parse((struct slice){ bytes + 1, n - 1 }, &c.at) < 0 || c.at.n == 0 ||
 	    c.at.slash)
 		return -EINVAL;

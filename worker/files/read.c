@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base64.h"
 #include "common/util.h"
 #include "common/walk.h"
 #include "worker/files/text.h"
@@ -50,14 +51,14 @@ pack_slice(struct buf *out, const uint8_t *p, size_t n, bool more)
 		pack_str_n(out, p, valid);
 		return valid;
 	}
-	encoded = malloc(text_base64_size(n));
+	encoded = malloc(base64_size(n));
 	if (encoded == NULL) {
 		out->failed = true;
 		return n;
 	}
-	text_base64(p, n, encoded);
+	base64_encode(p, n, encoded);
 	pack_str(out, "base64");
-	pack_str_n(out, encoded, text_base64_size(n));
+	pack_str_n(out, encoded, base64_size(n));
 	return n;
 }
 

@@ -23,6 +23,8 @@
 
 #include <openssl/evp.h>
 
+#include "common/base64.h"
+#include "common/hex.h"
 #include "common/util.h"
 #include "common/walk.h"
 #include "worker/files/text.h"
@@ -61,7 +63,7 @@ hash_bytes(const uint8_t *p, size_t n, char hex[2 * FILES_DIGEST + 1])
 
 	if (files_init() < 0 || EVP_Digest(p, n, digest, NULL, sha256, NULL) != 1)
 		return -ENOMEM;
-	text_hex(digest, sizeof(digest), hex);
+	hex_encode(digest, sizeof(digest), hex);
 	return 0;
 }
 
@@ -87,7 +89,7 @@ hash_stream(int fd, EVP_MD_CTX *ctx, uint8_t *block, char hex[2 * FILES_DIGEST +
 	}
 	if (EVP_DigestFinal_ex(ctx, digest, NULL) != 1)
 		return -ENOMEM;
-	text_hex(digest, sizeof(digest), hex);
+	hex_encode(digest, sizeof(digest), hex);
 	return 0;
 }
 
@@ -267,7 +269,7 @@ store(struct job *job)
 	int e = -EOPNOTSUPP;
 
 	arc4random_buf(random, sizeof(random));
-	text_hex(random, sizeof(random), hex);
+	hex_encode(random, sizeof(random), hex);
 	snprintf(job->temp, sizeof(job->temp), "%s%s%s", TEMP_PREFIX, hex, TEMP_SUFFIX);
 	if (!job->root->named_temps)
 		e = store_unnamed(job);
@@ -295,7 +297,7 @@ take_content(const struct files_args *args, struct job *job, uint8_t **ret_decod
 	if (*ret_decoded == NULL)
 		return files_fail(reply, "base64", FILES_io);
 	job->data = *ret_decoded;
-	if (text_unbase64(args->base64.p, args->base64.n, *ret_decoded, &job->n) < 0)
+	if (base64_decode(args->base64.p, args->base64.n, *ret_decoded, &job->n) < 0)
 		return files_fail(reply, "base64", FILES_invalid_tool_arguments);
 	return FILES_OK;
 }
