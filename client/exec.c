@@ -140,11 +140,7 @@ exec_on_event(struct operation *op, const struct msg_operation_event *e)
 		sink_write(
 		    op->sinks[e->has_stream ? e->stream : stream_stdout], e->data.p, e->data.n);
 	} else if (exec_says_reason(op, e)) {
-		buf_add(&b, "caisson: ", 9);
-		render_reason(e, &b);
-		buf_add(&b, "\n", 1);
-		if (!b.failed)
-			sink_write(op->sinks[stream_stderr], b.p, b.n);
+		operation_say_reason(op, e);
 	}
 	buf_finish(&b);
 }

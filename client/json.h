@@ -11,7 +11,7 @@
 #include "common/protocol.h"
 
 #define JSON_DEPTH_MAX                                                                         \
-	(VALUE_DEPTH_MAX - 4) /* a message's own nesting; the frame takes the rest */
+	PAYLOAD_DEPTH_MAX
 #define JSON_ERROR_MAX 256
 
 /* Appends the value, which a walk has passed, on one line. */

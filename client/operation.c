@@ -12,6 +12,7 @@
 #include "client/private.h"
 #include "client/render.h"
 #include "client/text.h"
+#include "common/stop.h"
 #include "common/util.h"
 
 #define INTERRUPTS_MAX 3 /* the third Ctrl-C ends the client itself */
@@ -109,6 +110,7 @@ operation_attach(struct operation *op, struct slice id)
 	if (op->attached)
 		return;
 	op->attached = true;
+	STOP_POINT("client.attached");
 	op->mode->on_attached(op);
 	for (i = 0; i < countof(op->closed); i++)
 		if (op->closed[i])
@@ -130,6 +132,7 @@ handle_hello_reply(struct operation *op)
 		op->submitted = true;
 		op->mode->fill(op, &submit);
 		r = link_request(op->link, MSG_operation_submit, &submit, NULL);
+		STOP_POINT("client.submitted");
 	} else {
 		attach.has_operation = op->id != NULL;
 		attach.operation = slice_of(op->id != NULL ? op->id : "");
@@ -156,6 +159,7 @@ handle_event(struct operation *op, const struct msg_operation_event *e)
 	op->sequence = e->sequence;
 	op->mode->on_event(op, e);
 	if (e->type == event_type_completed || e->type == event_type_failed) {
+		STOP_POINT("client.ending_seen");
 		int status = op->mode->exit_status(e);
 		int error = sink_error(op->sinks[stream_stdout]);
 
@@ -385,6 +389,43 @@ operation_stop(struct operation *op, bool kill)
 	m.operation = slice_of(op->id);
 	m.has_kill = m.kill = kill;
 	link_request(op->link, MSG_operation_cancel, &m, NULL);
+}
+
+/* What the command line names is named; of a configuration's command it is "the program". */
+static void
+add_start_fault(struct operation *op, int error, struct buf *b)
+{
+	const struct options *o = op->options;
+	const char *name = o->command != NULL ? o->command[0] : "the program";
+	const char *why = error == ENOENT
+	    ? ": it, or the interpreter that it names, is not in the chamber"
+	    : error == EACCES ? ": mode, or a directory that can be written" : "";
+
+	text_escape_line(slice_of(name), b);
+	buf_add(b, ": cannot be executed: ", strlen(": cannot be executed: "));
+	buf_add(b, strerror(error), strlen(strerror(error)));
+	buf_add(b, why, strlen(why));
+}
+
+void
+operation_say_reason(struct operation *op, const struct msg_operation_event *e)
+{
+	struct buf b = { 0 };
+	bool program;
+	size_t n;
+	int error;
+
+	buf_add(&b, "caisson: ", strlen("caisson: "));
+	n = b.n;
+	if (!render_start_fault(e, &program, &error))
+		render_reason(e, &b);
+	else if (program)
+		add_start_fault(op, error, &b);
+	/* else caissond, which shares our standard error, has said it */
+	buf_add(&b, "\n", 1);
+	if (!b.failed && b.n > n + 1)
+		sink_write(op->sinks[stream_stderr], b.p, b.n);
+	buf_finish(&b);
 }
 
 /* ---- all of it --------------------------------------------------------------------- */

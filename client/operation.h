@@ -69,4 +69,7 @@ int operation_perform(const struct operation_mode *mode, void *arg,
 /* For modes: cancels; with `kill` without the kill grace. */
 void operation_stop(struct operation *op, bool kill);
 
+/* For modes: the one line that says why it is no success, if there is anything to say. */
+void operation_say_reason(struct operation *op, const struct msg_operation_event *e);
+
 #endif /* CLIENT_OPERATION_H */

@@ -259,8 +259,7 @@ render_reason(const struct msg_operation_event *e, struct buf *out)
 		s = get_str(body, "code");
 	text_escape_line(s.n > 0 ? s : slice_of("failed"), out);
 	s = get_str(body, "message");
-	/* Where it could not start, the message has layer and reason in it. */
-	if (s.n == 0 || cause_of(e) != ENDING_start_failed)
+	if (s.n == 0) /* the broker's message has it all in words */
 		render_detail(cause, out);
 	if (s.n > 0 || ending != NULL)
 		add_text(out, ": ");
@@ -296,15 +295,29 @@ exit_from_facts(const struct msg_operation_event *e)
 	return -ENOENT;
 }
 
-/* The program itself could not be executed: as a shell says it. */
+bool
+render_start_fault(const struct msg_operation_event *e, bool *ret_program, int *ret_error)
+{
+	struct slice cause = get_map(body_of(e), "cause");
+	int error = get_uint(cause, "errno", 4095);
+
+	if (e->type != event_type_failed || cause_of(e) != ENDING_start_failed)
+		return false;
+	*ret_program = slice_is(get_str(cause, "layer"), "exec");
+	*ret_error = error > 0 ? error : 0;
+	return true;
+}
+
+/* As a shell says it. */
 static int
 exit_from_start(const struct msg_operation_event *e)
 {
-	struct slice cause = get_map(body_of(e), "cause");
+	bool program = false;
+	int error = 0;
 
-	if (!slice_is(get_str(cause, "layer"), "exec"))
+	if (!render_start_fault(e, &program, &error) || !program)
 		return EXIT_CANNOT;
-	return get_uint(cause, "errno", 4095) == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE;
+	return error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE;
 }
 
 int

@@ -30,6 +30,12 @@ void render_result(const struct msg_operation_event *e, struct buf *out);
  */
 void render_reason(const struct msg_operation_event *e, struct buf *out);
 
+/*
+ * Could it not be started?  Then `*ret_program`: because of the program itself, with the
+ * errno of its execution (0: unknown); of everything else the supervisor says why.
+ */
+bool render_start_fault(const struct msg_operation_event *e, bool *ret_program, int *ret_error);
+
 /* Exit status of `run` and of `exec` for a terminal event (endings.def, D-2). */
 int render_exit_run(const struct msg_operation_event *e);
 int render_exit_exec(const struct msg_operation_event *e);

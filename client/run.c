@@ -67,7 +67,7 @@ static void
 print_end(struct operation *op, const struct msg_operation_event *e)
 {
 	struct run *run = op->arg;
-	struct buf b = { 0 }, reason = { 0 };
+	struct buf b = { 0 };
 	unsigned i;
 
 	for (i = 0; i < 2; i++) {
@@ -78,15 +78,8 @@ print_end(struct operation *op, const struct msg_operation_event *e)
 	}
 	render_result(e, &b);
 	write_buf(op, stream_stdout, &b);
-	render_reason(e, &reason);
-	if (reason.n > 0 && !reason.failed &&
-	    (!op->options->quiet || render_exit_run(e) == EXIT_CANNOT)) {
-		buf_add(&b, "caisson: ", 9);
-		buf_add(&b, reason.p, reason.n);
-		buf_add(&b, "\n", 1);
-		write_buf(op, stream_stderr, &b);
-	}
-	buf_finish(&reason);
+	if (!op->options->quiet || render_exit_run(e) == EXIT_CANNOT)
+		operation_say_reason(op, e);
 }
 
 static void

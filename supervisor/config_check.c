@@ -193,17 +193,40 @@ is_chamber_path(const char *s)
 	}
 }
 
-static int
-check_mounts(struct checker *k, const struct conf_mount *v, size_t n, const char *key)
+/* Why nothing can be mounted there; NULL if something can. */
+static const char *
+target_fault(const struct conf_mount *v, size_t i, const char *app)
 {
+	const char *target = v[i].target;
+	size_t j;
+
+	if (!is_chamber_path(target))
+		return "is no absolute path, expected one like /data";
+	if (!strcmp(target, "/dev"))
+		return "is the chamber's own, expected another place";
+	if (!strncmp(target, "/proc/", strlen("/proc/")))
+		return "lies in /proc, expected another place";
+	if (app && !strcmp(target, "/app"))
+		return "is the place of the application";
+	for (j = 0; j < i; j++)
+		if (!strcmp(target, v[j].target))
+			return "is the place of another mount";
+	return NULL;
+}
+
+static int
+check_mounts(struct checker *k, const struct conf_mount *v, size_t n, const char *app,
+    const char *key)
+{
+	const char *fault;
 	size_t i;
 
-	for (i = 0; i < n; i++)
-		if (!is_chamber_path(v[i].target))
-			return refuse(k, v[i].at_target,
-			    "%s.mounts[%zu].target: is no absolute path, expected one like "
-			    "/data",
-			    key, i);
+	for (i = 0; i < n; i++) {
+		fault = target_fault(v, i, app);
+		if (fault)
+			return refuse(k, v[i].at_target, "%s.mounts[%zu].target: %s (%.200s)",
+			    key, i, fault, v[i].target);
+	}
 	return 0;
 }
 
@@ -224,7 +247,7 @@ check_runtimes(struct checker *k)
 			    key);
 		if ((r = check_command(k, &t->command, t->at_command, key)) < 0 ||
 		    (r = check_env(k, &t->env, t->at_env, key)) < 0 ||
-		    (r = check_mounts(k, t->mounts.v, t->mounts.n, key)) < 0)
+		    (r = check_mounts(k, t->mounts.v, t->mounts.n, t->app, key)) < 0)
 			return r;
 	}
 	return 0;
@@ -272,7 +295,7 @@ check_providers(struct checker *k)
 			r = check_command(k, &p->command, p->at_command, key);
 		}
 		if (r < 0 || (r = check_env(k, &p->env, p->at_env, key)) < 0 ||
-		    (r = check_mounts(k, p->mounts.v, p->mounts.n, key)) < 0)
+		    (r = check_mounts(k, p->mounts.v, p->mounts.n, p->app, key)) < 0)
 			return r;
 	}
 	return 0;

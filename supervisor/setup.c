@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/util.h"
 
@@ -198,9 +199,12 @@ static int
 set_directory(struct builder *b, char **v, const char *path, const char *name)
 {
 	cleanup_free char *real = realpath(path, NULL);
+	struct stat st;
 
-	if (!real)
+	if (!real || stat(real, &st) < 0)
 		return refuse(b, "--%s: %.300s: %s", name, path, strerror(errno));
+	if (!S_ISDIR(st.st_mode))
+		return refuse(b, "--%s: %.300s: is no directory", name, path);
 	return set(v, "%s", real) ? 0 : no_memory(b);
 }
 

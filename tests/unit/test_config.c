@@ -151,6 +151,22 @@ static const struct mistake {
 	    "version: 1\nruntimes: [{ id: a, command: [x], mounts: [{ source: /, target: "
 	    "/a/../b }] }]\n",
 	    "is no absolute path" },
+	{ "a target twice",
+	    "version: 1\nruntimes: [{ id: a, command: [x], mounts: [{ source: /, target: /a }, "
+	    "{ source: /usr, target: /a }] }]\n",
+	    "runtimes[0].mounts[1].target: is the place of another mount (/a)" },
+	{ "a target where the application is",
+	    "version: 1\nruntimes: [{ id: a, command: [x], app: ., mounts: [{ source: /, "
+	    "target: /app }] }]\n",
+	    "is the place of the application (/app)" },
+	{ "a target in /proc",
+	    "version: 1\nruntimes: [{ id: a, command: [x], mounts: [{ source: /, target: "
+	    "/proc/a }] }]\n",
+	    "lies in /proc" },
+	{ "a target over the devices",
+	    "version: 1\nruntimes: [{ id: a, command: [x], mounts: [{ source: /, target: /dev }] "
+	    "}]\n",
+	    "is the chamber's own" },
 	{ "neither builtin nor command", "version: 1\nproviders: [{ id: p }]\n",
 	    "providers[0]: neither builtin nor command" },
 	{ "builtin and command",
