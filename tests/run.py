@@ -176,6 +176,10 @@ def main(pattern=""):
 
 
 if __name__ == "__main__":
+    # What nohup or a shell's & ignores would be ignored by the programs under test.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
     if sys.argv[1:2] == ["--watch"]:
         watch(pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]), int(sys.argv[4]))
     else:

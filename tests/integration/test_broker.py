@@ -1,4 +1,4 @@
-"""The broker's promises for one turn, against scripted peers (TU-10 to TU-32, D-2, D-5)."""
+"""The broker's promises for one turn, against scripted peers (D-2, D-5)."""
 
 import threading
 import time
@@ -36,6 +36,7 @@ class Turn(unittest.TestCase):
         return found[-1]
 
     def test_an_allowed_call_reaches_its_provider_and_returns(self):
+        # TU-13, TU-68, OP-7, OP-12, OP-13
         seen = []
         turn = self.run_turn(one_call(path="docs/a"),
                              serve(lambda p: seen.append(p) or ok("text")))
@@ -52,7 +53,7 @@ class Turn(unittest.TestCase):
             "accepted", "status", "tool_call_started", "tool_call_finished", "completed"])
         self.assertEqual([e["sequence"] for e in self.client.events], [1, 2, 3, 4, 5])
 
-    def test_a_path_outside_every_grant_is_denied_and_recorded(self):
+    def test_a_path_outside_every_grant_is_denied_and_recorded(self):  # TU-66
         turn = self.run_turn(one_call(path="secret/a"))
         self.assertEqual(turn["output"]["status"], "denied")
         self.assertEqual(turn["output"]["error"]["code"], "no_matching_grant")
@@ -75,7 +76,7 @@ class Turn(unittest.TestCase):
         turn = self.run_turn(one_call(path="secret", extra=forged), tools=[both])
         self.assertEqual(turn["output"]["error"]["code"], "no_matching_grant")
 
-    def test_a_tool_without_a_grant_is_not_offered(self):  # TU-27
+    def test_a_tool_without_a_grant_is_not_offered(self):  # TU-27, TU-69
         turn = self.run_turn(one_call("files.write", path="docs/a"))
         self.assertEqual(turn["output"]["error"]["code"], "tool_unavailable")
         missing = self.run_turn(one_call("no.such", path="docs/a"))
@@ -87,7 +88,7 @@ class Turn(unittest.TestCase):
         turn = self.run_turn(one_call(path=7))
         self.assertEqual(turn["output"]["error"]["code"], "invalid_tool_arguments")
 
-    def test_the_call_budget_refuses_and_the_turn_goes_on(self):  # TU-25, TU-31
+    def test_the_call_budget_refuses_and_the_turn_goes_on(self):  # TU-25, TU-30, TU-31
         def work(child, params):
             return {"status": "complete", "output": [
                 invoke(child, "files.read", str(i), path="docs/a")["status"] for i in range(3)]}
@@ -186,7 +187,7 @@ class Turn(unittest.TestCase):
             {"namespace": "workspace", "path": ["docs"], "scope": "descendants",
              "actions": ["read"]}])
 
-    def test_the_host_is_closed_after_the_outcome(self):  # TU-4
+    def test_the_host_is_closed_after_the_outcome(self):  # TU-4, TU-19
         answers = []
 
         def worker(child):
@@ -282,7 +283,7 @@ class Endings(unittest.TestCase):
         self.assertEqual(got[0][2][0]["cause"], "deadline")
         self.assertTrue(host.kills)
 
-    def test_drain_refuses_new_calls_and_honours_an_outcome(self):  # TU-51, TU-52
+    def test_drain_refuses_new_calls_and_honours_an_outcome(self):  # TU-23, TU-51, TU-52
         def work(child, params):
             self.assertEqual(child.peer.receive()[1], "operation.drain")
             return {"status": "complete", "output": invoke(child, "files.read", path="docs/a")}

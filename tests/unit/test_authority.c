@@ -1,5 +1,5 @@
 /*
- * Decisions: the rows of TU-33 to TU-46, and properties over random grants against a
+ * Decisions: the rows of the authority model, and properties over random grants against a
  * model that was written from the contract, not from the code.
  */
 #include "broker/authority/authority.h"
@@ -73,7 +73,7 @@ START_TEST(a_grant_that_covers_it_allows) /* TU-34 */
 }
 END_TEST
 
-/* TU-34 to TU-37: one capability against one requirement. */
+/* TU-34, TU-35, TU-36, TU-37: one capability against one requirement. */
 static const struct {
 	struct capability cap;
 	struct requirement req;
