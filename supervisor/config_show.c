@@ -2,6 +2,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/utf8.h"
 #include "common/util.h"
 #include "common/walk.h"
 #include "supervisor/config.h"
@@ -25,22 +26,29 @@ is_bare(const char *s)
 	return true;
 }
 
+/* YAML takes more characters for a line break than meet the eye, and folds them: what is
+ * not plain ASCII is written by its number. */
 static void
 show_quoted(FILE *f, const void *text, size_t n)
 {
 	const unsigned char *s = text;
+	uint32_t c;
 	size_t i;
+	int len;
 
 	putc('"', f);
-	for (i = 0; i < n; i++) {
-		if (s[i] == '"' || s[i] == '\\')
-			fprintf(f, "\\%c", s[i]);
-		else if (s[i] == '\n')
+	for (i = 0; i < n; i += len > 0 ? (size_t)len : 1) {
+		len = utf8_next(s + i, n - i, &c);
+		if (c == '"' || c == '\\')
+			fprintf(f, "\\%c", (int)c);
+		else if (c == '\n')
 			fputs("\\n", f);
-		else if (s[i] < 0x20 || s[i] == 0x7f)
-			fprintf(f, "\\u%04x", s[i]);
+		else if (c > 0xffff)
+			fprintf(f, "\\U%08x", (unsigned)c);
+		else if (c < 0x20 || c >= 0x7f)
+			fprintf(f, "\\u%04x", (unsigned)c);
 		else
-			putc(s[i], f);
+			putc((int)c, f);
 	}
 	putc('"', f);
 }
