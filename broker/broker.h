@@ -170,7 +170,7 @@ enum call_state {
 };
 
 struct call {
-	struct operation *operation; /* NULL: the operation ended while the record was on its way */
+	struct operation *operation;
 	enum call_state state;
 	char id[40]; /* ours; the provider sees no other */
 	char *name; /* the runtime's id of it */
@@ -184,6 +184,7 @@ struct call {
 	bool reserved; /* a bounded use is held */
 	bool timed_out;
 	TAILQ_ENTRY(call) link; /* operation.calls */
+	bool interrupted; /* the operation ended while the record was on its way: nobody waits */
 	TAILQ_ENTRY(call) queue; /* child.waiting, in CALL_WAITING */
 };
 

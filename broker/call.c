@@ -102,8 +102,9 @@ refusal_record(struct operation *op, const struct msg_tool_invoke *m,
 	RECORD_TEXT(&r, reason, v->code);
 	if (v->cause != NULL)
 		RECORD_TEXT(&r, cause, v->cause);
-	/* After the fact: a failure changes nothing (TU-64). */
-	journal_append(op->broker->journal, &r, JOURNAL_ENDING, NULL, NULL);
+	/* After the fact: a failure changes nothing (TU-64).  Nor may refusals, of which a
+	 * runtime can have many, take the place that is kept for endings. */
+	journal_append(op->broker->journal, &r, JOURNAL_EFFECT, NULL, NULL);
 }
 
 static void
@@ -233,7 +234,7 @@ deny(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *m,
 	RECORD_TEXT(&r, cause, v.cause);
 	if (d->grant != NULL)
 		RECORD_TEXT(&r, grant, d->grant->id);
-	journal_append(op->broker->journal, &r, JOURNAL_ENDING, NULL, NULL);
+	journal_append(op->broker->journal, &r, JOURNAL_EFFECT, NULL, NULL);
 	refuse(op, msgid, m, &v);
 }
 
@@ -317,6 +318,7 @@ reservation_record(struct operation *op, const struct msg_tool_invoke *m, struct
 	uint8_t digest[32];
 	char id[40];
 
+	int ret;
 	decision_record_init(&r, op, "authorization.checked", m, c->tool, need, id);
 	r.has_outcome = true;
 	r.outcome = record_outcome_allowed;
@@ -329,7 +331,9 @@ reservation_record(struct operation *op, const struct msg_tool_invoke *m, struct
 		r.has_digest = true;
 		r.digest = (struct slice){ digest, sizeof digest };
 	}
-	return journal_append(op->broker->journal, &r, JOURNAL_EFFECT, call_on_record, c);
+	ret = journal_append(op->broker->journal, &r, JOURNAL_EFFECT, call_on_record, c);
+	op->records += ret == 0;
+	return ret;
 }
 
 /* The journal cannot take a decision: no effect, and the turn drains (TU-55). */
@@ -473,7 +477,7 @@ call_release(struct broker *b, struct operation *op, struct call *c)
 	RECORD_TEXT(&r, grant, c->grant->id);
 	r.has_uses = true;
 	r.uses = 1;
-	journal_append(b->journal, &r, JOURNAL_ENDING, release_on_record, c->grant);
+	journal_append(b->journal, &r, JOURNAL_RELEASE, release_on_record, c->grant);
 }
 
 /* Answers the worker and forgets the call. */
@@ -611,7 +615,25 @@ call_on_record(void *arg, bool ok)
 	struct call *c = arg;
 	struct operation *op = c->operation;
 
-	if (op == NULL) { /* orphaned by call_interrupt_all(), which kept the release */
+/*
+ * The effect will not start.  A reservation that stands is given back on record; one that
+ * stands in no file must not be: its release would give back another call's use.
+ */
+static void
+call_unreserve(struct call *c)
+{
+	struct broker *b = c->operation->broker;
+
+	if (c->reserved && journal_lost(b->journal)) {
+		c->reserved = false;
+		c->grant->spent--;
+	}
+	call_release(b, c->operation, c);
+}
+
+	op->records--;
+	if (c->interrupted) {
+		call_unreserve(c);
 		call_destroy(c);
 		return;
 	}
@@ -619,6 +641,7 @@ call_on_record(void *arg, bool ok)
 		call_release(op->broker, op, c);
 		call_fail(c, call_status_failed, "audit_unavailable",
 		    "the journal cannot be written, so nothing was done", true);
+		session_arm(op->session); /* it may be the last thing the session waited for */
 		if (!op->ended)
 			turn_drain(op, true);
 		return;
@@ -626,7 +649,7 @@ call_on_record(void *arg, bool ok)
 	if (!still_granted(c)) {
 		outcome_record(op, c, record_outcome_denied, "no_matching_grant",
 		    rejection_name(REJECTION_window), 0);
-		call_release(op->broker, op, c);
+		call_unreserve(c);
 		call_fail(c, call_status_denied, "no_matching_grant",
 		    "the grant ended before the call could start", false);
 		return;
@@ -769,10 +792,10 @@ call_interrupt(struct call *c)
 
 	switch (c->state) {
 	case CALL_RECORDING:
-		/* Whatever becomes of its record, the effect will not start. */
-		call_release(op->broker, op, c);
+		/* The effect will not start.  Whether its use is to be given back, its record
+		 * says when it comes. */
 		call_close(c);
-		c->operation = NULL;
+		c->interrupted = true;
 		return;
 	case CALL_WAITING:
 		TAILQ_REMOVE(&c->provider->waiting, c, queue);

@@ -12,15 +12,8 @@
 #include "common/log.h"
 
 #define RESERVE_MIN  (64u << 10) /* bytes kept for endings at a segment's end */
+#define END_WAIT_MS  2000 /* at the end of the process, for a sync that may never end */
 #define UNSYNCED_MAX 256 /* records nobody waits for, before a sync is asked for anyway */
-
-static ssize_t
-system_append(int fd, const struct iovec *iov, int n)
-{
-	return writev(fd, iov, n);
-}
-
-const struct journal_io journal_io_system = { system_append, fdatasync };
 
 /* ---- space -------------------------------------------------------------------------- */
 
@@ -61,6 +54,7 @@ complete(struct journal *j)
 		if (!w.refused && j->first_seq > durable_seq(j))
 			break;
 		j->first_seq++;
+		j->lost = w.lost;
 		if (w.done)
 			w.done(w.arg, !w.refused);
 	}
@@ -105,10 +99,8 @@ turn(struct journal *j)
 	journal_flush(j);
 	/* One sync for everything that waits; the thread takes the latest request. */
 	if (j->durable && j->phase == PHASE_OPEN && j->written_seq > j->asked_seq &&
-	    someone_waits(j)) {
-		j->asked_seq = j->written_seq;
-		journal_sync_ask(j->sync, j->fd, j->written_seq);
-	}
+	    someone_waits(j))
+		journal_ask_sync(j);
 	complete(j);
 	available = journal_available(j);
 	if (available != j->told) {
@@ -142,12 +134,24 @@ journal_on_sync(evutil_socket_t fd, short events, void *arg)
 }
 
 static void
+journal_on_stall(evutil_socket_t fd, short events, void *arg)
+{
+	struct journal *j = arg;
+
+	(void)fd;
+	(void)events;
+	journal_give_up_sync(j);
+	turn(j);
+}
+
+static void
 journal_on_retry(evutil_socket_t fd, short events, void *arg)
 {
 	struct journal *j = arg;
 
 	(void)fd;
 	(void)events;
+	j->barren = 0; /* waited for */
 	if (j->phase == PHASE_NONE && j->next_fd >= 0)
 		journal_begin(j);
 	else
@@ -183,10 +187,11 @@ journal_create(struct event_base *base, const struct journal_io *io, bool durabl
 	j->sync = journal_sync_create(io);
 	j->turn = event_new(base, -1, 0, journal_on_turn, j);
 	j->retry = evtimer_new(base, journal_on_retry, j);
+	j->stall = evtimer_new(base, journal_on_stall, j);
 	if (j->sync)
 		j->on_sync = event_new(
 		    base, journal_sync_fd(j->sync), EV_READ | EV_PERSIST, journal_on_sync, j);
-	if (!j->turn || !j->retry || !j->on_sync || event_add(j->on_sync, NULL) < 0) {
+	if (!j->turn || !j->retry || !j->stall || !j->on_sync || event_add(j->on_sync, NULL) < 0) {
 		ret = errno;
 		journal_destroy(j);
 		errno = ret ? ret : ENOMEM;
@@ -213,19 +218,34 @@ journal_state(struct journal *j, uint64_t count, const uint8_t chain[JOURNAL_HAS
 }
 
 void
+journal_stall_after(struct journal *j, uint32_t ms)
+{
+	j->stall_ms = ms;
+}
+
+/* What is written reaches the disk, unless the disk does not answer. */
+static void
+sync_end(struct journal *j)
+{
+	struct journal_sync_result r;
+
+	journal_flush(j);
+	r = journal_sync_wait(j->sync, END_WAIT_MS);
+	if (r.idle && j->phase == PHASE_OPEN && j->written_seq > j->synced_seq) {
+		journal_sync_ask(j->sync, j->fd, j->written_seq);
+		r = journal_sync_wait(j->sync, END_WAIT_MS);
+	}
+	if (r.error != 0 || !r.idle)
+		log_error("cannot sync the journal at its end");
+}
+
+void
 journal_destroy(struct journal *j)
 {
 	if (!j)
 		return;
-	if (j->sync && j->fd >= 0) {
-		journal_flush(j);
-		journal_sync_wait(j->sync);
-		if (j->phase == PHASE_OPEN && j->written_seq > j->synced_seq) {
-			journal_sync_ask(j->sync, j->fd, j->written_seq);
-			if (journal_sync_wait(j->sync).error != 0)
-				log_error("cannot sync the journal at its end");
-		}
-	}
+	if (j->sync && j->fd >= 0)
+		sync_end(j);
 	if (j->held.n > 0)
 		log_error("the record lacks endings that could not be written");
 	journal_sync_destroy(j->sync);
@@ -235,6 +255,8 @@ journal_destroy(struct journal *j)
 		event_free(j->on_sync);
 	if (j->retry)
 		event_free(j->retry);
+	if (j->stall)
+		event_free(j->stall);
 	if (j->fd >= 0)
 		close(j->fd);
 	if (j->next_fd >= 0)
@@ -364,12 +386,18 @@ journal_append(struct journal *j, const struct msg_record *r, enum journal_class
 		return append_out(j, map, class, done, arg);
 	if (where == 0)
 		return append_held(j, map, class, done, arg);
-	if (class == JOURNAL_ENDING) {
-		ret = append_held(j, map, class, NULL, NULL);
-		if (ret < 0)
-			log_error("cannot keep the record of an ending: %s", strerror(-ret));
-	}
-	return where;
+	if (class == JOURNAL_EFFECT)
+		return where;
+	ret = append_held(j, map, class, class == JOURNAL_RELEASE ? done : NULL, arg);
+	if (ret < 0)
+		log_error("cannot keep the record of an ending: %s", strerror(-ret));
+	return ret == 0 && class == JOURNAL_RELEASE ? 0 : where;
+}
+
+bool
+journal_lost(const struct journal *j)
+{
+	return j->lost;
 }
 
 uint64_t

@@ -15,7 +15,10 @@
  * refused; those before them wait for the sync that ends the segment.  After a failed
  * sync everything that waited is refused; what was written whole stays in the chain, so
  * that a refused use stays spent until its release is recorded (D-10, D-11).  Refused
- * endings are kept and follow directly behind segment.opened in the next segment.
+ * endings are kept and follow directly behind segment.opened in the next segment.  A sync
+ * that has not ended for a while (journal_stall_after()) is an outage that lasts until it
+ * ends: nothing waits for it any more, and the segment is left.  A segment that failed
+ * before anything of it was on the disk is not followed by another at once.
  */
 #ifndef BROKER_JOURNAL_H
 #define BROKER_JOURNAL_H
@@ -29,7 +32,8 @@
 struct event_base;
 struct journal;
 
-/* The only two things done to a segment's descriptor; tests replace them by a plan. */
+/* The only two things done to a segment's descriptor; tests replace them by a plan
+ * (journal_plan.c). */
 struct journal_io {
 	ssize_t (*append)(int fd, const struct iovec *iov, int n);
 	int (*sync)(int fd);
@@ -37,7 +41,8 @@ struct journal_io {
 extern const struct journal_io journal_io_system;
 
 /* Called from the loop, once per journal_append() with a callback: `ok` says whether the
- * record is as durable as the configuration says. */
+ * record is as durable as the configuration says.  Where it is not, journal_lost() says from
+ * within the callback whether it stands in no file at all. */
 typedef void journal_fn(void *arg, bool ok);
 
 struct journal_handler {
@@ -61,8 +66,13 @@ struct journal *journal_create(struct event_base *base, const struct journal_io 
 void journal_state(struct journal *j, uint64_t count, const uint8_t chain[JOURNAL_HASH],
     uint64_t segment, uint64_t length);
 /*
- * Writes and syncs what is there, waits for the thread, releases everything.  Callbacks that
- * still wait are not called.  NULL is allowed.
+ * A sync that takes longer than `ms` is an outage: what waits for it is refused, so that no
+ * ending waits for a disk that does not answer (D-9, D-11).  0, as at the start: never.
+ */
+void journal_stall_after(struct journal *j, uint32_t ms);
+/*
+ * Writes and syncs what is there, waits a bounded time for the thread, releases everything.
+ * Callbacks that still wait are not called.  NULL is allowed.
  */
 void journal_destroy(struct journal *j);
 
@@ -78,19 +88,23 @@ void journal_no_segment(struct journal *j, int error);
 /* How much of the reservation at the end of a segment a record may use. */
 enum journal_class {
 	JOURNAL_EFFECT, /* a new effect: refused when only the reserve is left */
-	JOURNAL_ENDING, /* outcomes, endings, releases: may use the reserve */
+	JOURNAL_ENDING, /* outcomes, endings: may use the reserve */
+	JOURNAL_RELEASE, /* as an ending, but its callback stays with it through an outage */
 };
 
 /*
  * Appends one record.  `done` (may be NULL) is called from the loop, never from within.
  * Returns 0; -EIO in an outage, -ENOSPC when there is no room (for an EFFECT: none but the
  * reserve), -EAGAIN before the first segment: then `done` is not called, and an ENDING is
- * kept and written first once writing works; -ERANGE, -ENOMEM as journal_entry(), and
+ * kept and written first once writing works.  A RELEASE is kept in the same cases, and
+ * returns 0: `done` is called once it stands.  -ERANGE, -ENOMEM as journal_entry(), and
  * nothing is kept.
  */
 int journal_append(struct journal *j, const struct msg_record *r, enum journal_class class,
     journal_fn *done, void *arg);
 
+/* From within a callback: the record was refused, and nothing of it is in any file. */
+bool journal_lost(const struct journal *j);
 /* True while effects may start. */
 bool journal_available(const struct journal *j);
 uint64_t journal_count(const struct journal *j);

@@ -25,6 +25,7 @@ struct waiter {
 	void *arg;
 	enum journal_class class;
 	bool refused;
+	bool lost; /* and in no file */
 };
 
 /*
@@ -42,9 +43,14 @@ struct journal {
 	struct event *turn; /* active: something is left for the end of this turn */
 	struct event *on_sync;
 	struct event *retry;
+	struct event *stall; /* pending while a sync is on its way */
+	uint32_t stall_ms;
 	struct journal_sync *sync;
 	enum phase phase;
 	bool failed; /* the segment before failed, and no other has come */
+	bool proven; /* something of this segment is on the disk */
+	unsigned barren; /* segments before it that failed in a row, unproven */
+	bool lost;   /* for journal_lost() */
 	bool told;   /* what on_available() said last */
 
 	/* The record as it stands in files, and with `out` added to it. */
@@ -88,7 +94,11 @@ void journal_flush(struct journal *j);
 void journal_leave(struct journal *j);
 /* The old segment is left, and the next is there: its first records. */
 void journal_begin(struct journal *j);
+/* Asks for a sync of all that is written, and watches how long it takes. */
+void journal_ask_sync(struct journal *j);
 /* The sync thread has something to tell. */
 void journal_settle_sync(struct journal *j);
+/* It had nothing to tell for too long. */
+void journal_give_up_sync(struct journal *j);
 
 #endif /* BROKER_JOURNAL_PRIVATE_H */

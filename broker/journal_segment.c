@@ -43,7 +43,8 @@ journal_waiter_push(struct journal *j, enum journal_class class, journal_fn *don
 		j->cap = cap;
 	}
 	j->next_seq++;
-	*journal_waiter(j, j->next_seq - 1) = (struct waiter){ done, arg, class, false };
+	*journal_waiter(j, j->next_seq - 1) =
+	    (struct waiter){ .done = done, .arg = arg, .class = class };
 	return 0;
 }
 
@@ -65,10 +66,15 @@ journal_wake(struct journal *j)
 void
 journal_want_segment(struct journal *j)
 {
-	if (!j->asked && j->next_fd < 0 && !evtimer_pending(j->retry, NULL)) {
-		j->want = true;
-		journal_wake(j);
+	if (j->asked || j->next_fd >= 0 || evtimer_pending(j->retry, NULL))
+		return;
+	if (j->failed && !j->proven && j->barren > 0) {
+		/* The next may be no better, and a disk is not filled with beginnings. */
+		event_add(j->retry, &(struct timeval){ .tv_sec = JOURNAL_RETRY_S });
+		return;
 	}
+	j->want = true;
+	journal_wake(j);
 }
 
 /* ---- segments ----------------------------------------------------------------------- */
@@ -91,17 +97,32 @@ journal_hold(struct journal *j, const uint8_t *p, size_t n)
 	return 0;
 }
 
-/* A refused ending: kept without its callback, which has been told. */
+/* A refused ending: kept without its callback, which is told now.  A release keeps it. */
 static void
-keep(struct journal *j, const uint8_t *p, size_t n)
+keep(struct journal *j, uint64_t seq, const uint8_t *p, size_t n)
 {
+	struct waiter w = *journal_waiter(j, seq);
+	bool stays = w.class == JOURNAL_RELEASE;
 	size_t before = j->held.n;
 
 	if (journal_hold(j, p, n) < 0 ||
-	    journal_waiter_push(j, JOURNAL_ENDING, NULL, NULL) < 0) {
+	    journal_waiter_push(j, w.class, stays ? w.done : NULL, stays ? w.arg : NULL) < 0) {
 		j->held.n = before;
 		log_error("cannot keep the record of an ending: memory or bound");
+	} else if (stays) {
+		journal_waiter(j, seq)->done = NULL;
 	}
+}
+
+/* The record `seq`, packed as `p`, stands in no file. */
+static void
+drop(struct journal *j, uint64_t seq, const uint8_t *p, size_t n)
+{
+	struct waiter *w = journal_waiter(j, seq);
+
+	w->refused = w->lost = true;
+	if (w->class != JOURNAL_EFFECT)
+		keep(j, seq, p, n);
 }
 
 /* Forgets `out`: its records never reached a file.  Endings are kept. */
@@ -123,10 +144,7 @@ drop_out(struct journal *j)
 			j->opening = false;
 			continue;
 		}
-		journal_waiter(j, seq)->refused = true;
-		if (journal_waiter(j, seq)->class == JOURNAL_ENDING)
-			keep(j, p + JOURNAL_HEAD, n - JOURNAL_HEAD);
-		seq++;
+		drop(j, seq++, p + JOURNAL_HEAD, n - JOURNAL_HEAD);
 	}
 	buf_finish(&out);
 	j->written_seq = j->sealed_seq = last;
@@ -134,13 +152,50 @@ drop_out(struct journal *j)
 	memcpy(j->sealed_chain, j->chain, JOURNAL_HASH);
 }
 
+/* Forgets what was held for the next segment, and refuses it.  Endings are kept. */
+static void
+drop_held(struct journal *j)
+{
+	uint64_t seq, last = j->next_seq - 1;
+	struct buf held = j->held;
+	uint32_t len;
+	size_t at = 0;
+
+	j->held = (struct buf){ 0 };
+	for (seq = j->sealed_seq + 1; seq <= last; seq++) {
+		memcpy(&len, held.p + at, sizeof(len));
+		at += sizeof(len);
+		drop(j, seq, held.p + at, len);
+		at += len;
+	}
+	assert(at == held.n);
+	buf_finish(&held);
+	j->written_seq = j->sealed_seq = last;
+}
+
+static void
+watch_sync(struct journal *j)
+{
+	if (j->stall_ms != 0 && !evtimer_pending(j->stall, NULL))
+		event_add(j->stall,
+		    &(struct timeval){ .tv_sec = j->stall_ms / 1000,
+			.tv_usec = j->stall_ms % 1000 * 1000 });
+}
+
+void
+journal_ask_sync(struct journal *j)
+{
+	j->asked_seq = j->written_seq;
+	journal_sync_ask(j->sync, j->fd, j->written_seq);
+	watch_sync(j);
+}
+
 void
 journal_leave(struct journal *j)
 {
 	assert(j->phase == PHASE_OPEN && j->out.n == 0);
 	j->phase = PHASE_LEAVING;
-	j->asked_seq = j->written_seq;
-	journal_sync_ask(j->sync, j->fd, j->written_seq);
+	journal_ask_sync(j);
 	journal_want_segment(j);
 }
 
@@ -189,6 +244,7 @@ journal_flush(struct journal *j)
 		j->opening = false;
 		j->out.n = 0;
 		j->failed = false;
+		j->proven = j->proven || !j->durable;
 		return;
 	}
 	log_error("cannot append to journal segment %llu: %s", (unsigned long long)j->segment,
@@ -265,6 +321,8 @@ journal_begin(struct journal *j)
 	j->fd = j->next_fd;
 	j->reserved = j->next_reserved;
 	j->next_fd = -1;
+	j->barren = j->failed && !j->proven ? j->barren + 1 : 0;
+	j->proven = false;
 	j->phase = PHASE_OPEN;
 	journal_wake(j);
 }
@@ -293,8 +351,11 @@ journal_settle_sync(struct journal *j)
 
 	if (j->phase != PHASE_OPEN && j->phase != PHASE_LEAVING)
 		return;
-	if (r.synced > j->synced_seq)
+	event_del(j->stall);
+	if (r.synced > j->synced_seq) {
 		j->synced_seq = r.synced;
+		j->proven = true;
+	}
 	if (r.error != 0) {
 		log_error("cannot sync journal segment %llu: %s",
 		    (unsigned long long)j->segment, strerror(r.error));
@@ -306,5 +367,25 @@ journal_settle_sync(struct journal *j)
 		left(j, r.error);
 	} else if (j->phase == PHASE_LEAVING && r.idle) {
 		left(j, 0);
+	} else if (!r.idle) {
+		watch_sync(j); /* another one has begun */
 	}
+}
+
+void
+journal_give_up_sync(struct journal *j)
+{
+	if (j->phase != PHASE_OPEN && j->phase != PHASE_LEAVING)
+		return;
+	log_error("journal segment %llu: a sync has not ended for %u ms; "
+		  "nothing waits for it any more",
+	    (unsigned long long)j->segment, j->stall_ms);
+	journal_flush(j);
+	if (j->phase == PHASE_OPEN)
+		journal_leave(j);
+	event_del(j->stall);
+	j->failed = true;
+	if (j->durable)
+		refuse(j, j->synced_seq + 1, j->written_seq);
+	drop_held(j);
 }

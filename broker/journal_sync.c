@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "broker/journal.h"
@@ -94,6 +95,7 @@ start_thread(struct journal_sync *s)
 struct journal_sync *
 journal_sync_create(const struct journal_io *io)
 {
+	pthread_condattr_t monotonic;
 	struct journal_sync *s;
 	int ret;
 
@@ -104,7 +106,10 @@ journal_sync_create(const struct journal_io *io)
 	s->fd = -1;
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->asked, NULL);
-	pthread_cond_init(&s->ended, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&s->ended, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 	s->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	ret = s->event_fd < 0 ? -errno : start_thread(s);
 	if (ret < 0) {
@@ -120,12 +125,17 @@ journal_sync_create(const struct journal_io *io)
 void
 journal_sync_destroy(struct journal_sync *s)
 {
+	bool running;
+
 	if (!s)
 		return;
 	pthread_mutex_lock(&s->lock);
 	s->stop = true;
+	running = s->running;
 	pthread_cond_signal(&s->asked);
 	pthread_mutex_unlock(&s->lock);
+	if (running)
+		return;
 	pthread_join(s->thread, NULL);
 	pthread_cond_destroy(&s->asked);
 	pthread_cond_destroy(&s->ended);
@@ -190,13 +200,20 @@ journal_sync_next(struct journal_sync *s, uint64_t target)
 }
 
 struct journal_sync_result
-journal_sync_wait(struct journal_sync *s)
+journal_sync_wait(struct journal_sync *s, unsigned ms)
 {
 	struct journal_sync_result r;
+	struct timespec until;
+	int ret = 0;
 
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += ms / 1000;
+	until.tv_nsec += (long)(ms % 1000) * 1000000;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
 	pthread_mutex_lock(&s->lock);
-	while (r = result(s), !r.idle)
-		pthread_cond_wait(&s->ended, &s->lock);
+	while (r = result(s), !r.idle && ret == 0)
+		ret = pthread_cond_timedwait(&s->ended, &s->lock, &until);
 	pthread_mutex_unlock(&s->lock);
 	return r;
 }

@@ -23,7 +23,11 @@ struct journal_sync_result {
 
 /* Returns NULL with errno set. */
 struct journal_sync *journal_sync_create(const struct journal_io *io);
-/* Waits for the sync that is running, and ends the thread.  NULL is allowed. */
+/*
+ * Ends the thread, which must be idle or failed.  One that still is in a sync, as
+ * journal_sync_wait() said, is left behind with what it uses: the process ends without it.
+ * NULL is allowed.
+ */
 void journal_sync_destroy(struct journal_sync *s);
 
 /* The eventfd: readable, non-blocking; reading it clears it. */
@@ -38,7 +42,7 @@ void journal_sync_ask(struct journal_sync *s, int fd, uint64_t target);
 struct journal_sync_result journal_sync_poll(struct journal_sync *s);
 /* Forgets an error: what comes next is on another segment, and counts from `target`. */
 void journal_sync_next(struct journal_sync *s, uint64_t target);
-/* Waits until idle or failed: only for the end of the process. */
-struct journal_sync_result journal_sync_wait(struct journal_sync *s);
+/* Waits until idle or failed, at most `ms`: only for the end of the process. */
+struct journal_sync_result journal_sync_wait(struct journal_sync *s, unsigned ms);
 
 #endif /* BROKER_JOURNAL_SYNC_H */

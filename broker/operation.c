@@ -37,7 +37,7 @@ block_ask(struct operation *op)
 	record_init(&r, op->broker, op, "block.opened", id);
 	r.has_sequence = true;
 	r.sequence = op->block_end + EVENT_BLOCK;
-	if (journal_append(op->broker->journal, &r, JOURNAL_ENDING, block_on_record, op) == 0) {
+	if (journal_append(op->broker->journal, &r, JOURNAL_EFFECT, block_on_record, op) == 0) {
 		op->block_asked = true;
 		op->records++;
 	}
@@ -130,14 +130,14 @@ submit_on_record(void *arg, bool ok)
 	struct buf body = { 0 };
 
 	op->records--;
-	if (!ok && !op->ended) {
+	if (!ok) {
 		/* Not on record: it was never admitted, and nothing of it has begun. */
 		if (op->client != NULL)
 			link_refuse(op->client->link, op->submit_msgid, "audit_unavailable",
 			    "the journal cannot be written, so nothing may start; see the log",
 			    true);
 		op->client = NULL;
-		operation_end(op, ENDING_audit_unavailable);
+		operation_end(op, ENDING_audit_unavailable); /* or it has ended meanwhile */
 		return;
 	}
 	op->accepted = true;

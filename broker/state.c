@@ -16,6 +16,7 @@
 
 #define PRIORS_MAX 65536
 
+#define STALL_MS   1000 /* beyond the kill grace: how long a sync may take before it is an outage */
 /* An operation of a broker before us. */
 struct prior {
 	struct broker *broker;
@@ -331,6 +332,9 @@ state_loaded(struct broker *b)
 	}
 	b->on_journal(b);
 	if (loading.pending_fd >= 0)
+	STOP_POINT("broker.state_loaded");
+	/* A kill does not wait for the disk, and the ending it makes not much longer. */
+	journal_stall_after(b->journal, b->config->kill_grace_ms + STALL_MS);
 		journal_segment(b->journal, steal_fd(&loading.pending_fd),
 		    loading.pending_number, loading.pending_bytes);
 }

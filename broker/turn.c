@@ -388,9 +388,19 @@ turn_fail(struct turn *t, const char *code, const char *message)
 /* The runtime's own error: its code and words, and never more hope than is true. */
 static void
 turn_fail_as(struct turn *t, const struct wire_error *e)
+/* A code that the host gives to a turn it ends is not a runtime's to claim (TU-55). */
+static bool
+is_code_of_ours(struct slice code)
+{
+	for (int e = ENDING_none + 1; e < ENDING_MAX; e++)
+		if (slice_is(code, ending_desc((enum ending)e)->turn_code))
+			return true;
+	return false;
+}
+
 {
 	t->status = "failed";
-	t->code_own = slice_dup(e->code);
+	t->code_own = is_code_of_ours(e->code) ? NULL : slice_dup(e->code);
 	t->code = t->code_own != NULL ? t->code_own : "runtime_failed";
 	buf_add(&t->error_message, e->message.p, e->message.n);
 	t->retryable = e->retryable;
@@ -417,6 +427,10 @@ turn_on_outcome(struct operation *op, const struct message *m)
 		turn_fail(t, "runtime_failed", "the runtime answered with an error");
 	} else if (o->status == outcome_status_complete && !o->has_error && !o->has_reason) {
 		t->status = "succeeded";
+	if (t->outage) { /* whoever swallows the refusal does not save the turn (TU-55) */
+		operation_end(op, ENDING_audit_unavailable);
+		return;
+	}
 		t->code = "";
 		if (o->has_output)
 			buf_add(&t->output, o->output.p, o->output.n);

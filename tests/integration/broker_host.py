@@ -140,7 +140,7 @@ class Child:
 
 class Host:
     def __init__(self, worker=None, provider=None, command=None, segment=None, state=None,
-                 auto_segment=True, **config):
+                 auto_segment=True, program_path=None, env=(), **config):
         self.functions = {TURN: worker, PROVIDER: provider, COMMAND: command}
         self.children, self.kills, self.signals = [], [], []
         self.directory = tempfile.TemporaryDirectory(prefix="caisson-test-")
@@ -162,9 +162,10 @@ class Host:
             os.dup2(high[0], 3), os.dup2(high[1], 4)
 
         self.log = tempfile.TemporaryFile()
-        self.process = subprocess.Popen([program("caisson-broker")], preexec_fn=place,
+        self.process = subprocess.Popen([program_path or program("caisson-broker")],
+                                        preexec_fn=place,
                                         pass_fds=(3, 4), close_fds=True, stderr=self.log,
-                                        env={"ASAN_OPTIONS": "detect_leaks=1"})
+                                        env={"ASAN_OPTIONS": "detect_leaks=1", **dict(env)})
         for fd in (*high, memory):
             os.close(fd)
         theirs.close()
