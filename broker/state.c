@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/stop.h"
 #include "common/util.h"
 #include "common/walk.h"
 
