@@ -5,20 +5,21 @@ set -eu
 seconds=$1 targets=$2 build=$3 cflags=$4 libs=$5
 command -v clang >/dev/null || { echo "fuzzing needs clang: apt-get install clang libclang-rt-14-dev" >&2; exit 1; }
 mkdir -p "$build"
-sources=$(ls common/*.c broker/*.c broker/authority/*.c ledger/*.c supervisor/*.c client/*.c | grep -v /main.c)
+sources=$(find common broker ledger supervisor client -name '*.c' ! -name main.c | sort)
 status=0
 for target in $targets; do
 	mkdir -p "$build/corpus/$target"
-	objects=
 	for source in $sources tests/fuzz/fuzz_$target.c; do
 		object=$build/$(echo "$source" | tr / _).o
-		[ "$object" -nt "$source" ] ||
+		[ -n "$(find "$object" -newer "$source" 2>/dev/null)" ] ||
 			clang -std=gnu11 -g -O1 -D_GNU_SOURCE -DCAISSON_ASAN=1 -DVERSION='"fuzz"' -DLIBEXECDIR='"/"' -I. \
 				$cflags -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \
 				-c -o "$object" "$source"
 	done
 	rm -f "$build/all.a"
-	ar rcs "$build/all.a" $(for s in $sources; do echo "$build/$(echo "$s" | tr / _).o"; done)
+	for source in $sources; do
+		echo "$build/$(echo "$source" | tr / _).o"
+	done | xargs ar rcs "$build/all.a"
 	clang -fsanitize=fuzzer,address,undefined -o "$build/fuzz_$target" \
 		"$build/$(echo "tests/fuzz/fuzz_$target.c" | tr / _).o" "$build/all.a" $libs -lpthread
 	echo "== $target, $seconds s"
