@@ -38,6 +38,8 @@
 #define TURN_EVENTS_MAX	     100000 /* events a turn may emit, then they are refused */
 #define TURN_EVENT_BYTES_MAX (64u << 20)
 #define TURN_ANNOTATIONS_MAX (64u << 10) /* bytes of all annotations of a turn */
+#define TURN_ANNOTATION_KEYS_MAX 256 /* of them; each new one is compared with all */
+#define TURN_ANNOTATION_NODES_MAX 8192 /* values in all of them: they share a frame with the output */
 #define OUTPUT_QUEUE_MAX     (1u << 20) /* bytes queued for a client before streams are not read */
 #define SESSIONS_MAX	     1024 /* of one broker */
 #define EVENT_BLOCK	     (1u << 20) /* event numbers per durable block (D-11) */
@@ -289,6 +291,13 @@ void session_on_refused(struct broker *b, const struct control *c);
 void session_on_exit(struct broker *b, const struct control *c);
 /* The operation has ended: children are told, then killed after `grace_ms`. */
 void session_close(struct session *s, uint64_t grace_ms);
+/*
+ * Reads the worker's link or leaves it: while its share of calls is full, or its client (a
+ * pager, a slow terminal) has more to read than it should, what it wants stays in its socket.
+ */
+void session_flow(struct session *s);
+/* What a worker that is gone has written was just read, or may be read again. */
+void session_streams_moved(struct session *s);
 /* Sets the timer to the next instant that matters to this session. */
 void session_arm(struct session *s);
 /* The supervisor is gone: nobody reports exits any more, and the children die with it. */
@@ -336,7 +345,7 @@ int pipe_read(struct pipe *p, struct child *c, int fd, enum stream stream);
 /* Takes the descriptor and writes c->input to it. */
 int pipe_write(struct pipe *p, struct child *c, int fd);
 void pipe_close(struct pipe *p);
-/* The client's queue has room again. */
+/* The client's queue has room again: for streams and for the worker's own frames. */
 void pipe_resume(struct child *c);
 void command_input(struct child *c, struct slice data);
 void command_input_end(struct child *c);

@@ -272,29 +272,13 @@ call_create(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *
 	return c;
 }
 
-/* At its share the rest of what this worker wants stays in its socket. */
-static void
-share_check(struct operation *op)
-{
-	struct link *l = op->session->worker.link;
-	bool full = op->ncalls >= SESSION_CALLS_MAX || op->call_bytes >= SESSION_BYTES_MAX;
-
-	if (l == NULL || full == op->paused)
-		return;
-	op->paused = full;
-	if (full)
-		link_pause(l);
-	else
-		link_resume(l);
-}
-
 static void
 call_open(struct operation *op, struct call *c)
 {
 	TAILQ_INSERT_TAIL(&op->calls, c, link);
 	op->ncalls++;
 	op->call_bytes += c->arguments.n;
-	share_check(op);
+	session_flow(op->session);
 }
 
 static void
@@ -305,7 +289,7 @@ call_close(struct call *c)
 	TAILQ_REMOVE(&op->calls, c, link);
 	op->ncalls--;
 	op->call_bytes -= c->arguments.n;
-	share_check(op);
+	session_flow(op->session);
 }
 
 static void call_on_record(void *arg, bool ok);
@@ -555,7 +539,7 @@ call_dispatch(struct call *c)
 	op->call_bytes -= c->arguments.n;
 	buf_finish(&c->arguments);
 	buf_finish(&c->path);
-	share_check(op);
+	session_flow(op->session);
 }
 
 static bool
@@ -686,6 +670,9 @@ call_find(struct child *p, uint32_t msgid)
 static const char *
 result_fault(const struct call *c, const struct msg_tool_call_reply *r)
 {
+	uint32_t nodes;
+	unsigned depth;
+
 	if (!slice_is(r->callId, c->id))
 		return "it carries another call's id";
 	if (r->status == call_status_denied)
@@ -696,6 +683,11 @@ result_fault(const struct call *c, const struct msg_tool_call_reply *r)
 		return "a failure has an error and no output";
 	if (r->output.n > RESULT_MAX)
 		return "it is larger than a result may be";
+	if (r->has_output) {
+		value_measure(r->output, &depth, &nodes);
+		if (depth > PAYLOAD_DEPTH_MAX || nodes > PAYLOAD_NODES_MAX)
+			return "it is deeper than a result may be, or has more values";
+	}
 	return "";
 }
 

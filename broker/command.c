@@ -49,8 +49,10 @@ pipe_on_readable(evutil_socket_t fd, short events, void *arg)
 	if (n > 0) {
 		if (c->kind == CHILD_PROVIDER)
 			provider_log(c, chunk, (size_t)n);
-		else
+		else {
 			operation_output(op, p->stream, chunk, (size_t)n);
+			session_streams_moved(c->session);
+		}
 		return;
 	}
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -92,6 +94,8 @@ pipe_resume(struct child *c)
 		event_add(c->out.event, NULL);
 	if (c->err.event != NULL)
 		event_add(c->err.event, NULL);
+	session_flow(c->session);
+	session_streams_moved(c->session);
 }
 
 /* ---- input ---------------------------------------------------------------------------- */

@@ -179,11 +179,26 @@ session_check_worker(struct session *s)
 		s->half_at_ms = s->broker->now_ms + EXIT_HALF_MS;
 }
 
+void
+session_streams_moved(struct session *s)
+{
+	if (s->half_at_ms == 0 || s->worker.state != CHILD_GONE)
+		return;
+	s->half_at_ms = s->broker->now_ms + EXIT_HALF_MS;
+	session_arm(s);
+}
+
 static void
 session_half_passed(struct session *s)
 {
 	struct child *w = &s->worker;
 
+	/* A client that reads slowly is no reason to lose what the worker wrote. */
+	if (w->state == CHILD_GONE && !s->operation->ended &&
+	    !operation_may_output(s->operation)) {
+		session_streams_moved(s);
+		return;
+	}
 	/* Whoever holds a stream of a tree that is gone is not this worker. */
 	if (w->state == CHILD_GONE) {
 		pipe_close(&w->out);
@@ -256,6 +271,28 @@ session_arm(struct session *s)
 	event_add(s->timer, &tv);
 }
 
+void
+session_flow(struct session *s)
+{
+	struct operation *op = s->operation;
+	struct link *l = s->worker.link;
+	bool full = op->ncalls >= SESSION_CALLS_MAX || op->call_bytes >= SESSION_BYTES_MAX;
+	/* What a dead worker left in its socket is little, and waits for nobody. */
+	bool ahead = !op->ended && s->worker.state != CHILD_GONE && !operation_may_output(op);
+
+	if (l == NULL)
+		return;
+	if (ahead && op->client != NULL)
+		link_watch(op->client->link, OUTPUT_QUEUE_MAX / 2);
+	if ((full || ahead) == op->paused)
+		return;
+	op->paused = full || ahead;
+	if (op->paused)
+		link_pause(l);
+	else
+		link_resume(l);
+}
+
 struct session *
 session_create(struct broker *b, struct operation *op)
 {
@@ -318,6 +355,7 @@ session_close(struct session *s, uint64_t grace_ms)
 	struct control term = { .verb = CONTROL_SIGNAL, .kind = CHILD_COMMAND,
 		.session = s->id, .index = s->worker.index, .error = 15 };
 
+	session_flow(s);
 	if (!s->closing) {
 		bool success = op->ending == ENDING_completed || op->ending == ENDING_failed;
 
@@ -482,6 +520,7 @@ session_on_exit(struct broker *b, const struct control *c)
 			provider_gone(child, false);
 	} else {
 		pipe_close(&child->in);
+		session_flow(child->session);
 		session_check_worker(child->session);
 	}
 	session_arm(child->session);
@@ -550,6 +589,7 @@ worker_on_message(struct link *l, const struct message *m, void *arg)
 	else
 		operation_output(
 		    op, u->output_write.stream, u->output_write.data.p, u->output_write.data.n);
+	session_flow(c->session);
 }
 
 static void

@@ -594,6 +594,21 @@ annotation_remove(struct turn *t, struct slice key)
 	}
 }
 
+static uint32_t
+annotation_nodes(const struct turn *t)
+{
+	struct slice s = buf_slice(&t->annotations);
+	uint32_t total = 0, nodes;
+	unsigned depth;
+
+	for (uint32_t i = 0; i < t->nannotations; i++) {
+		value_skip(&s);
+		value_measure(value_skip(&s).raw, &depth, &nodes);
+		total += nodes;
+	}
+	return total;
+}
+
 void
 turn_handle_annotate(
     struct operation *op, uint32_t msgid, const struct msg_turn_annotate *m)
@@ -601,13 +616,18 @@ turn_handle_annotate(
 	struct turn *t = op->turn;
 	struct link *l = op->session->worker.link;
 	struct msg_turn_annotate_reply reply = { 0 };
+	uint32_t nodes;
+	unsigned depth;
 
 	if (slice_is(m->key, "runtime") || slice_is(m->key, "__proto__")) {
 		link_refuse(l, msgid, "invalid_argument", "this key is the host's", false);
 		return;
 	}
 	annotation_remove(t, m->key);
-	if (t->annotations.n + m->key.n + m->value.n > TURN_ANNOTATIONS_MAX) {
+	value_measure(m->value, &depth, &nodes);
+	if (t->annotations.n + m->key.n + m->value.n > TURN_ANNOTATIONS_MAX ||
+	    t->nannotations == TURN_ANNOTATION_KEYS_MAX ||
+	    annotation_nodes(t) + nodes > TURN_ANNOTATION_NODES_MAX) {
 		link_refuse(l, msgid, "resource_exhausted",
 		    "the annotations of a turn may not be larger", false);
 		return;

@@ -242,6 +242,19 @@ pack_json(const json_t *v, unsigned depth, struct buf *out)
 	}
 }
 
+static int
+json_check_values(struct slice value, char err[JSON_ERROR_MAX])
+{
+	unsigned depth;
+	uint32_t nodes;
+
+	value_measure(value, &depth, &nodes);
+	if (nodes <= PAYLOAD_NODES_MAX)
+		return 0;
+	snprintf(err, JSON_ERROR_MAX, "more than %u values", PAYLOAD_NODES_MAX);
+	return -EINVAL;
+}
+
 int
 json_read(const char *text, struct buf *out, char err[JSON_ERROR_MAX])
 {
@@ -271,6 +284,6 @@ json_read(const char *text, struct buf *out, char err[JSON_ERROR_MAX])
 	else if (walk_value(out->p, out->n, &fault) < 0)
 		snprintf(err, JSON_ERROR_MAX, "%s", fault.rule);
 	else
-		return 0;
+		return json_check_values((struct slice){ out->p, out->n }, err);
 	return -EINVAL;
 }

@@ -10,8 +10,7 @@
 
 #include "common/protocol.h"
 
-#define JSON_DEPTH_MAX                                                                         \
-	PAYLOAD_DEPTH_MAX
+#define JSON_DEPTH_MAX PAYLOAD_DEPTH_MAX
 #define JSON_ERROR_MAX 256
 
 /* Appends the value, which a walk has passed, on one line. */

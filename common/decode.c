@@ -12,6 +12,7 @@
 
 /* Where the decoder stands, so that any rule can say what it was looking at. */
 struct decode {
+	bool bounded; /* what it carries will be passed on wrapped: the bounds of a payload hold */
 	const uint8_t *start;
 	struct slice rest;
 	struct fault *fault;
@@ -25,11 +26,35 @@ bad(struct decode *d, const uint8_t *at, const char *rule, const char *method,
 	return -EPROTO;
 }
 
+/* Returns NULL, or the bound that a value breaks which will be passed on. */
+static const char *
+decode_payload(const struct decode *d, struct slice value)
+{
+	uint32_t nodes;
+	unsigned depth;
+
+	/* Each level and each value takes a byte: most are too short to be looked at. */
+	if (!d->bounded || value.n <= PAYLOAD_DEPTH_MAX)
+		return NULL;
+	value_measure(value, &depth, &nodes);
+	return depth > PAYLOAD_DEPTH_MAX   ? "value nested too deep to be passed on" :
+	    nodes > PAYLOAD_NODES_MAX ? "too many values to be passed on" :
+					     NULL;
+}
+
+/* Names and messages are one text for everybody, also where a NUL ends it. */
+static bool
+has_nul(struct slice s)
+{
+	return s.n > 0 && memchr(s.p, 0, s.n) != NULL;
+}
+
 static int
 decode_error(struct decode *d, const struct value *v, struct wire_error *ret)
 {
 	struct slice s = v->raw;
 	bool has_code = false, has_message = false;
+	const char *rule;
 	struct value map;
 	uint32_t i;
 
@@ -41,7 +66,8 @@ decode_error(struct decode *d, const struct value *v, struct wire_error *ret)
 		struct value k = value_next(&s), e = value_skip(&s);
 
 		if (slice_is(k.bytes, "code")) {
-			if (e.type != VALUE_STR || e.bytes.n < 1 || e.bytes.n > 64)
+			if (e.type != VALUE_STR || e.bytes.n < 1 || e.bytes.n > 64 ||
+			    has_nul(e.bytes))
 				return bad(d, e.raw.p, "code of an error", NULL, NULL);
 			ret->code = e.bytes;
 			has_code = true;
@@ -55,6 +81,10 @@ decode_error(struct decode *d, const struct value *v, struct wire_error *ret)
 				return bad(d, e.raw.p, "retryable of an error", NULL, NULL);
 			ret->retryable = e.boolean;
 		} else if (slice_is(k.bytes, "details")) {
+			rule = e.raw.n > DETAILS_MAX ? "details of an error" :
+						       decode_payload(d, e.raw);
+			if (rule != NULL)
+				return bad(d, e.raw.p, rule, NULL, NULL);
 			ret->details = e.raw;
 		} else {
 			return bad(d, k.raw.p, "unknown field of an error", NULL, NULL);
@@ -94,6 +124,7 @@ static const char *
 decode_field(struct decode *d, const struct field_desc *f, const struct value *v, uint8_t *m)
 {
 	void *field = m + f->offset;
+	const char *rule;
 	size_t n;
 
 	if (f->type != FIELD_VALUE && v->type != wire_types[f->type])
@@ -120,6 +151,8 @@ decode_field(struct decode *d, const struct field_desc *f, const struct value *v
 		n = v->bytes.n;
 		if (n < f->min || n > f->max)
 			return "length out of range";
+		if (f->type == FIELD_STR && has_nul(v->bytes))
+			return "NUL in a string";
 		*(struct slice *)field = v->bytes;
 		break;
 	case FIELD_VALUE:
@@ -128,6 +161,10 @@ decode_field(struct decode *d, const struct field_desc *f, const struct value *v
 		if (v->raw.n > f->max)
 			return "length out of range";
 		*(struct slice *)field = v->raw;
+		/* A field as long as a frame is its reader's to bound. */
+		rule = f->max < FRAME_MAX ? decode_payload(d, v->raw) : NULL;
+		if (rule != NULL)
+			return rule;
 		break;
 	}
 	*(bool *)(m + f->has_offset) = true;
@@ -163,6 +200,7 @@ decode_map(struct decode *d, const struct msg_desc *desc, uint8_t *m)
 	if ((*at & 0xf0) != 0x80 && *at != 0xde && *at != 0xdf)
 		return bad(d, at, "fields are not a map", method, NULL);
 	memset(m, 0, desc->size);
+	d->bounded = desc->to & ROLE_BROKER && !(desc->from & ROLE_LEDGER);
 	map = value_open(&d->rest);
 	for (i = 0; i < map.count; i++) {
 		struct value k = value_open(&d->rest), v = value_skip(&d->rest);
@@ -235,6 +273,7 @@ decode_response(struct decode *d, enum role from, enum role to, protocol_pending
 	desc = protocol_desc(ret->type);
 	if (!(desc->from & from) || !(desc->to & to))
 		return bad(d, at, "wrong direction", protocol_name(ret->type), NULL);
+	d->bounded = to == ROLE_BROKER;
 	error = value_skip(&d->rest);
 	if (error.type == VALUE_NIL)
 		return decode_map(d, desc, (uint8_t *)&ret->u);
@@ -257,7 +296,7 @@ protocol_decode(const uint8_t *p, size_t n, enum role from, enum role to,
 	static const uint32_t shapes[] = {
 		[MSG_REQUEST] = 4, [MSG_RESPONSE] = 4, [MSG_NOTIFY] = 3
 	};
-	struct decode d = { p, { p, n }, fault };
+	struct decode d = { .start = p, .rest = { p, n }, .fault = fault };
 	struct value frame, kind;
 	int r;
 
@@ -288,7 +327,7 @@ int
 protocol_unpack(
     const uint8_t *p, size_t n, enum msg_type type, void *ret_m, struct fault *fault)
 {
-	struct decode d = { p, { p, n }, fault };
+	struct decode d = { .start = p, .rest = { p, n }, .fault = fault };
 	int r = walk_value(p, n, fault);
 
 	return r < 0 ? r : decode_map(&d, protocol_desc(type), ret_m);

@@ -17,6 +17,15 @@
 #define PATH_MAX_BYTES	 (32u << 10) /* bytes of a packed segment list */
 #define INPUT_WINDOW	 (1u << 20) /* bytes of input a client may send ahead */
 
+/*
+ * What a value may be that a program hands to the broker, which passes it on wrapped: a
+ * terminal event holds an output five levels down, beside metadata and annotations, and
+ * must not break the bounds of a frame below.
+ */
+#define PAYLOAD_DEPTH_MAX 24
+#define PAYLOAD_NODES_MAX (1u << 15)
+#define DETAILS_MAX	 (64u << 10) /* bytes of the packed details of an error */
+
 #define VALUE_DEPTH_MAX	 32 /* nesting of a frame's values, the frame itself included */
 #define VALUE_NODES_MAX	 (1u << 16) /* values in one frame: bounds what a walk can cost */
 

@@ -153,6 +153,34 @@ skip_parts(struct slice *s, const struct value *v)
 	}
 }
 
+void
+value_measure(struct slice s, unsigned *ret_depth, uint32_t *ret_nodes)
+{
+	uint64_t left[VALUE_DEPTH_MAX];
+	unsigned depth = 0;
+
+	*ret_depth = 0;
+	*ret_nodes = 0;
+	do {
+		struct value v;
+
+		while (depth > 0 && left[depth - 1] == 0)
+			depth--;
+		if (s.n == 0)
+			return;
+		head(&s, &v);
+		++*ret_nodes;
+		if (depth > 0)
+			left[depth - 1]--;
+		if (v.type != VALUE_ARRAY && v.type != VALUE_MAP)
+			continue;
+		assert(depth < VALUE_DEPTH_MAX);
+		left[depth++] = parts(&v);
+		if (depth > *ret_depth)
+			*ret_depth = depth;
+	} while (depth > 0);
+}
+
 struct value
 value_next(struct slice *s)
 {

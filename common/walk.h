@@ -64,6 +64,12 @@ struct value value_skip(struct slice *s);
 /* The value of `key` in the map `map`; false if it has none. */
 bool value_get(struct slice map, const char *key, struct value *ret);
 
+/*
+ * How deep arrays and maps nest in `value` (0: a scalar) and how many values it holds, itself
+ * and keys included.  Of a value that a walk has passed.
+ */
+void value_measure(struct slice value, unsigned *ret_depth, uint32_t *ret_nodes);
+
 /* Writers of canonical values, for what is built by hand. */
 void pack_nil(struct buf *b);
 void pack_bool(struct buf *b, bool v);

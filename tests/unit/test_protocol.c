@@ -712,6 +712,58 @@ START_TEST(the_table_is_in_order_and_every_method_is_found)
 }
 END_TEST
 
+/* An event whose data nests `depth` deep and holds `nodes` values beside. */
+static const char *
+event_rule(unsigned depth, uint32_t nodes)
+{
+	struct buf data = { 0 }, frame = { 0 };
+	struct msg_event_emit m = { .operation = slice_of("op"), .type = slice_of("t") };
+	struct fault fault = { 0 };
+	struct message got;
+	unsigned i;
+
+	for (i = 1; i < depth; i++)
+		pack_array(&data, 1);
+	pack_array(&data, nodes);
+	while (nodes-- > 0)
+		pack_nil(&data);
+	m.data = (struct slice){ data.p, data.n };
+	ck_assert_int_eq(protocol_request(&frame, MSG_event_emit, 1, &m), 0);
+	protocol_decode(frame.p + 4, frame.n - 4, ROLE_WORKER, ROLE_BROKER, LINK_BUSY, NULL, NULL,
+	    &got, &fault);
+	buf_finish(&data);
+	buf_finish(&frame);
+	return fault.rule;
+}
+
+/* What the broker passes on wrapped must be no fault at whoever gets it. */
+START_TEST(a_value_to_the_broker_leaves_room_for_its_wrapping)
+{
+	ck_assert_ptr_null(event_rule(PAYLOAD_DEPTH_MAX, 1));
+	ck_assert_str_eq(
+	    event_rule(PAYLOAD_DEPTH_MAX + 1, 0), "value nested too deep to be passed on");
+	ck_assert_ptr_null(event_rule(1, PAYLOAD_NODES_MAX - 1));
+	ck_assert_str_eq(event_rule(1, PAYLOAD_NODES_MAX), "too many values to be passed on");
+	ck_assert_str_eq(
+	    event_rule(2, PAYLOAD_NODES_MAX - 1), "too many values to be passed on");
+}
+END_TEST
+
+START_TEST(a_name_with_a_nul_in_it_is_a_fault)
+{
+	struct msg_hello m = { .protocol = 1, .has_name = true, .name = { (const uint8_t *)"a\0b", 3 } };
+	struct buf frame = { 0 };
+	struct fault fault = { 0 };
+	struct message got;
+
+	ck_assert_int_eq(protocol_request(&frame, MSG_hello, 1, &m), 0);
+	ck_assert_int_eq(protocol_decode(frame.p + 4, frame.n - 4, ROLE_WORKER, ROLE_BROKER,
+			     LINK_NEW, NULL, NULL, &got, &fault), -EPROTO);
+	ck_assert_str_eq(fault.rule, "NUL in a string");
+	buf_finish(&frame);
+}
+END_TEST
+
 START_TEST(the_form_on_the_wire_is_the_one_that_is_documented)
 {
 	/* The example of docs/PROTOCOL.md. */
@@ -763,6 +815,8 @@ main(void)
 	tcase_add_test(form, without_open_requests_every_response_is_a_fault);
 	tcase_add_test(form, a_fault_names_the_rule_the_method_and_the_field);
 	tcase_add_test(form, a_frame_over_the_maximum_is_a_fault);
+	tcase_add_test(form, a_value_to_the_broker_leaves_room_for_its_wrapping);
+	tcase_add_test(form, a_name_with_a_nul_in_it_is_a_fault);
 	tcase_add_test(write, what_would_be_a_fault_is_not_written);
 	tcase_add_test(write, the_kind_of_a_row_decides_how_it_is_written);
 	tcase_add_test(write, a_frame_that_would_be_too_long_is_not_written);

@@ -36,6 +36,8 @@ PROTOCOL = 1
 
 # Bounds of a frame, which would end the link: bytes, nesting, values.
 FRAME_MAX, DEPTH_MAX, NODES_MAX = 1 << 20, 32, 1 << 16
+# The same of a value that the broker passes on: nesting, values.
+PAYLOAD_DEPTH_MAX, PAYLOAD_NODES_MAX = 24, 1 << 15
 # Most bytes of what a request carries, packed; of text, as UTF-8.
 _MOST = {"tool": 256, "type": 128, "key": 128, "arguments": 256 << 10, "data": 64 << 10,
          "value": 16 << 10, "output": 768 << 10, "chunk": 64 << 10, "code": 64,
@@ -104,12 +106,12 @@ for _kind, (_fix, _most, _code, _widths) in _KINDS.items():
     _FIRST.update((_code + i, (_kind, 0, width)) for i, width in enumerate(_widths))
 
 
-def pack(value):
+def pack(value, depth=DEPTH_MAX, nodes=NODES_MAX):
     """The one encoding of None, bool, int (64 bits), finite float, str, bytes, list,
     tuple, and dict with str keys; ProtocolError for anything else."""
     out = bytearray()
     try:
-        _pack(value, out, 0, itertools.count(1))
+        _pack(value, out, DEPTH_MAX - depth, itertools.count(1 + NODES_MAX - nodes))
         return bytes(out)
     except (OverflowError, UnicodeEncodeError) as e:
         raise ProtocolError(type(e).__name__) from None
@@ -306,9 +308,12 @@ def _bounded(**values):
     """`values`, unless one of them would end the link."""
     for name, value in values.items():
         text = name in ("tool", "type", "key", "code", "message", "reason")
-        size = len(value.encode() if text else pack(value))
+        size = len(value.encode() if text else
+                   pack(value, PAYLOAD_DEPTH_MAX, PAYLOAD_NODES_MAX))
         if size > _MOST[name] or size == 0 and name != "message":
             raise ProtocolError(f"{name} is {size} of at most {_MOST[name]} bytes")
+        if text and "\0" in value:
+            raise ProtocolError(f"{name} has a NUL in it")
     return values
 
 
