@@ -12,7 +12,8 @@ INSTALL    ?= install
 PKG_CONFIG ?= pkg-config
 PYTHON     ?= /usr/bin/python3
 
-# MODE=release (default) or asan; each has its own tree.
+# MODE=release (default), asan, or stops; each has its own tree.  In stops every program has
+# named points at which the death tests kill it (common/stop.h).
 MODE ?= release
 B    := $(if $(filter release,$(MODE)),build,build/$(MODE))
 O    := $B/obj
@@ -54,6 +55,7 @@ harden   := -fstack-protector-strong -fstack-clash-protection $(cfi) -fPIE -fno-
 ldharden := -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--as-needed
 mode_release :=
 mode_asan := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -DCAISSON_ASAN=1
+mode_stops := -DCAISSON_TEST_STOPS
 mode     := $(mode_$(MODE))
 
 Q   := $(if $(V),,@)
@@ -125,7 +127,7 @@ check-unit: $(units:%=$B/test/%) all			## unit tests only; T=name for one
 	$Q$(call run_unit,$(if $T,$(filter %$T,$(units:%=$B/test/%)),$(units:%=$B/test/%)))
 check-fuzz: $(fuzzers:fuzz_%=$B/test/replay_%)		## replay the corpora
 	$Qfor f in $(fuzzers:fuzz_%=%); do $B/test/replay_$$f tests/fuzz/corpus/$$f || exit 1; done
-check-integration: all $(programs)			## tests against the real processes; T=name for one
+check-integration: all $(programs) stops			## tests against the real processes; T=name for one
 	$QCAISSON_BUILD=$(abspath $B) $(PYTHON) tests/run.py $T
 
 # ---- what people call ------------------------------------------------------------------
@@ -150,7 +152,11 @@ check: all tests check-docs
 check-asan:					## all tests again, under ASan and UBSan
 	$Q$(MAKE) --no-print-directory MODE=asan check
 
-tests: $(units:%=$B/test/%) $(fuzzers:fuzz_%=$B/test/replay_%) $(programs)
+tests: $(units:%=$B/test/%) $(fuzzers:fuzz_%=$B/test/replay_%) $(programs) stops
+
+# The programs that the death tests kill; never what is shipped.
+stops:
+	$Q$(MAKE) --no-print-directory MODE=stops B=$B/stops all $B/stops/test/test_launch
 
 check-docs: docs/PROTOCOL.md $B/test/protodoc	## is docs/PROTOCOL.md what the table says?
 	$Q$B/test/protodoc | diff -u docs/PROTOCOL.md - || { echo "docs/PROTOCOL.md is stale: run 'make docs'"; exit 1; }
@@ -199,7 +205,7 @@ clean:						## remove build/
 help:						## this list
 	@sed -n 's/^\([a-z -]*\):[^#]*## /\1 - /p' $(MAKEFILE_LIST)
 
-.PHONY: all deps demo test check check-asan tests check-docs docs bench fuzz lint loc install \
+.PHONY: all stops deps demo test check check-asan tests check-docs docs bench fuzz lint loc install \
 	uninstall clean help check-unit check-fuzz check-integration
 .SECONDARY:
 .DELETE_ON_ERROR:

@@ -7,6 +7,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/stop.h"
 #include "common/util.h"
 #include "common/walk.h"
 
@@ -301,8 +302,8 @@ reservation_record(struct operation *op, const struct msg_tool_invoke *m, struct
 	struct msg_record r;
 	uint8_t digest[32];
 	char id[40];
-
 	int ret;
+
 	decision_record_init(&r, op, "authorization.checked", m, c->tool, need, id);
 	r.has_outcome = true;
 	r.outcome = record_outcome_allowed;
@@ -357,6 +358,7 @@ allow(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *m,
 		return;
 	}
 	call_open(op, c);
+	STOP_POINT("broker.call_recorded");
 }
 
 /* Arguments, requirement, authority: the kernel's order. */
@@ -387,6 +389,7 @@ call_decide(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *
 	}
 	d = authority_decide(op->broker->config->grants, op->broker->config->ngrants,
 	    &op->turn->context, &need.requirement, clock_wall_ms());
+	STOP_POINT("broker.call_decided");
 	if (d.verdict == VERDICT_allowed)
 		allow(op, msgid, m, tool, &need, d.grant);
 	else
@@ -400,6 +403,7 @@ call_handle_invoke(struct operation *op, uint32_t msgid, const struct msg_tool_i
 	const struct config_tool *tool = NULL;
 	const struct verdict_of_call *v;
 
+	STOP_POINT("broker.call_received");
 	event_started(op, m);
 	v = envelope_check(op, m, &tool);
 	if (v == NULL) {
@@ -523,6 +527,7 @@ call_dispatch(struct call *c)
 						     : 0,
 	};
 
+	STOP_POINT("broker.before_dispatch");
 	if (link_request(p->link, MSG_tool_call, &m, &c->provider_msgid) < 0) {
 		outcome_record(op, c, record_outcome_failed, "tool_execution_failed",
 		    "not_dispatched", 0);
@@ -540,6 +545,7 @@ call_dispatch(struct call *c)
 	buf_finish(&c->arguments);
 	buf_finish(&c->path);
 	session_flow(op->session);
+	STOP_POINT("broker.dispatched");
 }
 
 static bool
@@ -593,12 +599,6 @@ still_granted(const struct call *c)
 	    (g->revoked_at_ms == 0 || now < g->revoked_at_ms);
 }
 
-static void
-call_on_record(void *arg, bool ok)
-{
-	struct call *c = arg;
-	struct operation *op = c->operation;
-
 /*
  * The effect will not start.  A reservation that stands is given back on record; one that
  * stands in no file must not be: its release would give back another call's use.
@@ -615,17 +615,23 @@ call_unreserve(struct call *c)
 	call_release(b, c->operation, c);
 }
 
+static void
+call_on_record(void *arg, bool ok)
+{
+	struct call *c = arg;
+	struct operation *op = c->operation;
+
 	op->records--;
 	if (c->interrupted) {
 		call_unreserve(c);
 		call_destroy(c);
+		session_arm(op->session); /* it may be the last thing the session waited for */
 		return;
 	}
 	if (!ok) {
-		call_release(op->broker, op, c);
+		call_unreserve(c);
 		call_fail(c, call_status_failed, "audit_unavailable",
 		    "the journal cannot be written, so nothing was done", true);
-		session_arm(op->session); /* it may be the last thing the session waited for */
 		if (!op->ended)
 			turn_drain(op, true);
 		return;
@@ -633,7 +639,7 @@ call_unreserve(struct call *c)
 	if (!still_granted(c)) {
 		outcome_record(op, c, record_outcome_denied, "no_matching_grant",
 		    rejection_name(REJECTION_window), 0);
-		call_unreserve(c);
+		call_release(op->broker, op, c);
 		call_fail(c, call_status_denied, "no_matching_grant",
 		    "the grant ended before the call could start", false);
 		return;
@@ -715,6 +721,7 @@ call_on_result(struct child *p, const struct message *m)
 	const char *wrong;
 	char code[65];
 
+	STOP_POINT("broker.result_received");
 	if (p->running > 0)
 		p->running--;
 	if (p->running == 0)
@@ -735,7 +742,9 @@ call_on_result(struct child *p, const struct message *m)
 		    false);
 	} else if (r->status == call_status_succeeded) {
 		outcome_record(op, c, record_outcome_succeeded, NULL, NULL, r->output.n);
+		STOP_POINT("broker.outcome_recorded");
 		call_finish(c, call_status_succeeded, NULL, &r->output);
+		STOP_POINT("broker.call_replied");
 	} else {
 		e = r->error;
 		e.retryable = e.retryable && is_repeatable(c->tool);

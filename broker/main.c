@@ -22,12 +22,17 @@
 #include "common/child.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/stop.h"
 #include "common/sanitizer.h"
 
 SANITIZER_DEFAULTS
 
 /* How long the last words to the supervisor and to clients may take. */
 #define GOODBYE_MS 500
+/* How long endings wait for a journal that can be written, at the end. */
+#define LATE_S 1
+
+static void main_on_settled(struct broker *b);
 
 static void
 main_on_journal(struct broker *b)
@@ -41,15 +46,42 @@ main_on_journal(struct broker *b)
 }
 
 static void
+main_on_late(evutil_socket_t fd, short events, void *arg)
+{
+	struct broker *b = arg;
+
+	(void)fd;
+	(void)events;
+	b->late = true;
+	main_on_settled(b);
+}
+
+/* Endings that could not be recorded get one more chance: a segment is on its way. */
+static bool
+main_waits_for_journal(struct broker *b)
+{
+	static bool waiting;
+	const struct timeval bound = { .tv_sec = LATE_S };
+
+	if (b->journal == NULL || !journal_holds(b->journal) || b->late)
+		return false;
+	if (!waiting)
+		waiting =
+		    event_base_once(b->base, -1, EV_TIMEOUT, main_on_late, b, &bound) == 0;
+	return waiting;
+}
+
+static void
 main_on_settled(struct broker *b)
 {
 	struct control settled = { .verb = CONTROL_SETTLED };
 	struct timeval goodbye = { 0, GOODBYE_MS * 1000 };
 	struct client *c;
 
-	if (b->settled)
+	if (b->settled || main_waits_for_journal(b))
 		return;
 	b->settled = true;
+	STOP_POINT("broker.settled");
 	control_tell(b, &settled);
 	TAILQ_FOREACH (c, &b->clients, entry)
 		link_close_drained(c->link, GOODBYE_MS);

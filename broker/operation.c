@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/stop.h"
 #include "common/walk.h"
 
 static void operation_tell(struct operation *op, bool recorded);
@@ -140,6 +141,7 @@ submit_on_record(void *arg, bool ok)
 		operation_end(op, ENDING_audit_unavailable); /* or it has ended meanwhile */
 		return;
 	}
+	STOP_POINT("broker.accepted_durable");
 	op->accepted = true;
 	if (op->client != NULL)
 		link_reply(op->client->link, MSG_operation_submit_reply, op->submit_msgid, &reply);
@@ -148,6 +150,7 @@ submit_on_record(void *arg, bool ok)
 	pack_str(&body, op->id);
 	if (!op->ended) {
 		operation_event(op, event_type_accepted, &body);
+		STOP_POINT("broker.accepted_told");
 		if (op->kind == operation_kind_turn)
 			turn_admit(op);
 		else
@@ -252,6 +255,7 @@ operation_submit(struct client *c, uint32_t msgid, const struct msg_operation_su
 	uint8_t digest[32];
 	char id[40];
 
+	STOP_POINT("broker.submit_received");
 	if (code != NULL) {
 		link_refuse(c->link, msgid, code, message, code[0] != 'n');
 		return;
@@ -274,6 +278,7 @@ operation_submit(struct client *c, uint32_t msgid, const struct msg_operation_su
 		submit_on_record(op, false);
 	else
 		session_arm(op->session);
+	STOP_POINT("broker.accepted_recorded");
 }
 
 /* ---- the one ending ------------------------------------------------------------------- */
@@ -397,7 +402,9 @@ ended_on_record(void *arg, bool ok)
 	op->records--;
 	if (!ok)
 		log_error("the ending of %s is not on record", op->id);
+	STOP_POINT("broker.ending_durable");
 	operation_tell(op, ok);
+	STOP_POINT("broker.ending_told");
 	session_arm(op->session); /* it may be the last thing the session waited for */
 }
 
@@ -462,6 +469,7 @@ operation_end(struct operation *op, enum ending ending)
 {
 	if (op->ended)
 		return;
+	STOP_POINT("broker.ending_decided");
 	op->ended = true;
 	op->ending = ending;
 	call_interrupt_all(op);
@@ -472,6 +480,7 @@ operation_end(struct operation *op, enum ending ending)
 	op->records++;
 	if (ended_record(op) < 0)
 		ended_on_record(op, false);
+	STOP_POINT("broker.ending_recorded");
 	session_close(op->session,
 	    ending_has_grace(ending) ? op->broker->config->kill_grace_ms : 0);
 }

@@ -6,6 +6,7 @@
 #include <event2/event.h>
 
 #include "common/log.h"
+#include "common/stop.h"
 #include "common/util.h"
 
 static const struct link_handler worker_handler, provider_handler;
@@ -115,6 +116,7 @@ session_destroy(struct session *s)
 {
 	struct broker *b = s->broker;
 
+	STOP_POINT("broker.session_over");
 	TAILQ_REMOVE(&b->sessions, s, link);
 	pipe_close(&s->worker.in);
 	buf_finish(&s->worker.input);
@@ -326,9 +328,11 @@ session_start(struct session *s)
 {
 	struct turn *t = s->operation->turn;
 
+	STOP_POINT("broker.before_spawn");
 	child_ask(&s->worker);
 	for (size_t i = 0; t != NULL && i < t->ncatalogue; i++)
 		session_provider(s, t->catalogue[i]->provider);
+	STOP_POINT("broker.spawn_asked");
 	session_arm(s);
 }
 

@@ -16,8 +16,8 @@
  */
 
 #define PRIORS_MAX 65536
-
 #define STALL_MS   1000 /* beyond the kill grace: how long a sync may take before it is an outage */
+
 /* An operation of a broker before us. */
 struct prior {
 	struct broker *broker;
@@ -259,6 +259,7 @@ state_settled(struct broker *b)
 	free(loading.priors);
 	loading.priors = NULL;
 	loading.npriors = loading.cap = 0;
+	STOP_POINT("broker.state_settled");
 	b->ready = true;
 	control_tell(b, &ready);
 }
@@ -312,6 +313,8 @@ journal_on_available(bool available, void *arg)
 		state_settle(b);
 	} else {
 		log_info("the journal can be written");
+		if (b->shutting_down && TAILQ_EMPTY(&b->sessions))
+			b->on_settled(b); /* it waited for nothing else */
 	}
 }
 
@@ -331,11 +334,11 @@ state_loaded(struct broker *b)
 		b->on_settled(b);
 		return;
 	}
-	b->on_journal(b);
-	if (loading.pending_fd >= 0)
 	STOP_POINT("broker.state_loaded");
 	/* A kill does not wait for the disk, and the ending it makes not much longer. */
 	journal_stall_after(b->journal, b->config->kill_grace_ms + STALL_MS);
+	b->on_journal(b);
+	if (loading.pending_fd >= 0)
 		journal_segment(b->journal, steal_fd(&loading.pending_fd),
 		    loading.pending_number, loading.pending_bytes);
 }

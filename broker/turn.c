@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/stop.h"
 #include "common/util.h"
 #include "common/walk.h"
 
@@ -340,6 +341,7 @@ turn_run(struct operation *op)
 	uint64_t now = op->broker->now_ms;
 	int r = -1;
 
+	STOP_POINT("broker.worker_greeted");
 	if (op->ended || t == NULL || t->run_sent)
 		return;
 	catalogue_pack(&tools, t);
@@ -368,6 +370,7 @@ turn_run(struct operation *op)
 		return;
 	}
 	t->run_sent = true;
+	STOP_POINT("broker.turn_sent");
 	link_set_state(l, LINK_BUSY);
 	started_event(op);
 	if (t->draining)
@@ -385,9 +388,6 @@ turn_fail(struct turn *t, const char *code, const char *message)
 	buf_add(&t->error_message, message, strlen(message));
 }
 
-/* The runtime's own error: its code and words, and never more hope than is true. */
-static void
-turn_fail_as(struct turn *t, const struct wire_error *e)
 /* A code that the host gives to a turn it ends is not a runtime's to claim (TU-55). */
 static bool
 is_code_of_ours(struct slice code)
@@ -398,6 +398,9 @@ is_code_of_ours(struct slice code)
 	return false;
 }
 
+/* The runtime's own error: its code and words, and never more hope than is true. */
+static void
+turn_fail_as(struct turn *t, const struct wire_error *e)
 {
 	t->status = "failed";
 	t->code_own = is_code_of_ours(e->code) ? NULL : slice_dup(e->code);
@@ -421,16 +424,17 @@ turn_on_outcome(struct operation *op, const struct message *m)
 	const struct msg_operation_run_reply *o = &m->u.operation_run_reply;
 	struct turn *t = op->turn;
 
+	STOP_POINT("broker.outcome_received");
 	if (op->ended)
 		return; /* the first ending stands (D-2) */
-	if (m->failed) {
-		turn_fail(t, "runtime_failed", "the runtime answered with an error");
-	} else if (o->status == outcome_status_complete && !o->has_error && !o->has_reason) {
-		t->status = "succeeded";
 	if (t->outage) { /* whoever swallows the refusal does not save the turn (TU-55) */
 		operation_end(op, ENDING_audit_unavailable);
 		return;
 	}
+	if (m->failed) {
+		turn_fail(t, "runtime_failed", "the runtime answered with an error");
+	} else if (o->status == outcome_status_complete && !o->has_error && !o->has_reason) {
+		t->status = "succeeded";
 		t->code = "";
 		if (o->has_output)
 			buf_add(&t->output, o->output.p, o->output.n);

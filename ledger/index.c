@@ -16,7 +16,7 @@
 #include "common/util.h"
 #include "ledger/index_private.h"
 
-#define INDEX_VERSION 1 /* of the schema: another one is made again from the journal */
+#define INDEX_VERSION 2 /* of the schema: another one is made again from the journal */
 
 static const char schema[] =
     "CREATE TABLE position(id INTEGER PRIMARY KEY CHECK(id = 1), count, hash, segment, offset);"
@@ -37,12 +37,12 @@ static const char *const statements[STATEMENT_MAX] = {
 	    "INSERT INTO records VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 	[STATEMENT_ACCEPTED] =
 	    "INSERT OR IGNORE INTO operations(operation, kind, trace, sequence)"
-	    " VALUES(?, ?, ?, 0)",
+	    " VALUES(?, ?, ?, ?)",
 	[STATEMENT_BLOCK] = "UPDATE operations SET sequence = max(sequence, ?2)"
 			    " WHERE operation = ?1",
 	[STATEMENT_ENDED] =
 	    "UPDATE operations SET ended = ?2, cause = ?3, status = ?4, detail = ?5,"
-	    " sequence = max(sequence, ?6) WHERE operation = ?1 AND ended IS NULL",
+	    " sequence = coalesce(?6, sequence) WHERE operation = ?1 AND ended IS NULL",
 	[STATEMENT_CALL] = "INSERT OR IGNORE INTO calls VALUES(?, ?)",
 	[STATEMENT_CALL_OVER] = "DELETE FROM calls WHERE call = ?",
 	[STATEMENT_USE] = "INSERT INTO uses VALUES(?1, ?2)"
@@ -382,6 +382,7 @@ on_accepted(struct index *x, uint64_t count, const struct msg_record *r)
 	bind_slice(s, 1, r->has_operation, r->operation);
 	bind_slice(s, 2, r->has_detail, r->detail);
 	bind_slice(s, 3, r->has_trace, r->trace);
+	bind_uint(s, 4, r->has_sequence ? r->sequence : 0);
 	return step(x, s);
 }
 
@@ -406,7 +407,9 @@ on_ended(struct index *x, uint64_t count, const struct msg_record *r)
 	bind_slice(s, 3, r->has_cause, r->cause);
 	bind_slice(s, 4, r->has_status, r->status);
 	bind_slice(s, 5, r->has_detail, r->detail);
-	bind_uint(s, 6, r->has_sequence ? r->sequence : 0);
+	/* Of its terminal event, in place of the last number that it might have used. */
+	if (r->has_sequence)
+		bind_uint(s, 6, r->sequence);
 	return step(x, s);
 }
 

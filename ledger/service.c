@@ -13,6 +13,7 @@
 #include "common/control.h"
 #include "common/link.h"
 #include "common/log.h"
+#include "common/stop.h"
 #include "common/util.h"
 #include "ledger/verify.h"
 
@@ -55,7 +56,11 @@ resume_all(struct service *s)
 static void
 move_head(struct service *s)
 {
-	int ret = ledger_move_head(s->ledger);
+	int ret;
+
+	STOP_POINT("ledger.before_head");
+	ret = ledger_move_head(s->ledger);
+	STOP_POINT("ledger.after_head");
 
 	if (ret < 0)
 		log_error("cannot move the head: %s", strerror(-ret));
@@ -71,7 +76,9 @@ follow(struct service *s)
 
 	if (s->failed)
 		return false;
+	STOP_POINT("ledger.before_index");
 	ret = ledger_follow(s->ledger, SLICE_MAX);
+	STOP_POINT("ledger.after_index");
 	if (ret < 0) {
 		log_error("cannot follow the journal: %s", strerror(-ret));
 		s->failed = true;
@@ -121,6 +128,7 @@ handle_state_load(struct peer *p, const struct message *m)
 	const char *why;
 
 	memset(&lists, 0, sizeof(lists));
+	STOP_POINT("ledger.state_asked");
 	if (m->u.state_load.cursor == 0)
 		follow_to_end(p->service);
 	if (ledger_state(
@@ -128,6 +136,7 @@ handle_state_load(struct peer *p, const struct message *m)
 		link_refuse(p->link, m->msgid, "failed_precondition", why, false);
 	else
 		link_reply(p->link, MSG_state_load_reply, m->msgid, &reply);
+	STOP_POINT("ledger.state_given");
 	index_state_finish(&lists);
 	buf_finish(&bytes);
 }

@@ -64,10 +64,13 @@ start_service(struct service *s, const struct chamber_mount *mounts, size_t nmou
 	int r;
 
 #ifdef CAISSON_TEST_STOPS
+	static bool given[SERVICES]; /* the first one only: the next lives */
 	cleanup_free char *stop = NULL;
 
-	if (getenv(STOP_ENV) && asprintf(&stop, STOP_ENV "=%s", getenv(STOP_ENV)) > 0)
+	if (!given[s->id] && getenv(STOP_ENV) &&
+	    asprintf(&stop, STOP_ENV "=%s", getenv(STOP_ENV)) > 0)
 		env[0] = stop;
+	given[s->id] = true;
 #endif
 	*ret_layer = LAYER_UID;
 	r = claim_uid(s, &c);

@@ -373,8 +373,16 @@ draft_fill(struct draft *d, const struct chamber *c, const struct profile *profi
 	d->h.cwd = add_string(d, c->cwd != NULL ? c->cwd : "/");
 	d->h.stop = PLAN_NONE;
 #ifdef CAISSON_TEST_STOPS
-	if (getenv("CAISSON_STOP") != NULL)
-		d->h.stop = add_string(d, getenv("CAISSON_STOP"));
+	{
+		/* "PROFILE:POINT" is for chambers of that profile only. */
+		const char *stop = getenv("CAISSON_STOP"), *colon = stop ? strchr(stop, ':') : NULL;
+
+		if (colon != NULL && strncmp(stop, c->profile, (size_t)(colon - stop)) == 0 &&
+		    c->profile[colon - stop] == '\0')
+			stop = colon + 1;
+		if (stop != NULL)
+			d->h.stop = add_string(d, stop);
+	}
 #endif
 	d->h.argv = argv;
 	d->h.env = env;
