@@ -220,6 +220,7 @@ struct broker {
 	bool ready;
 	bool shutting_down;
 	bool settled;
+	bool late; /* what is not on record by now never will be */
 	TAILQ_HEAD(, session) sessions;
 	TAILQ_HEAD(, client) clients;
 	struct ended ended[ENDED_KEPT]; /* a ring */

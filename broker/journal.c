@@ -395,6 +395,12 @@ journal_append(struct journal *j, const struct msg_record *r, enum journal_class
 }
 
 bool
+journal_holds(const struct journal *j)
+{
+	return j->held.n > 0;
+}
+
+bool
 journal_lost(const struct journal *j)
 {
 	return j->lost;

@@ -105,6 +105,8 @@ int journal_append(struct journal *j, const struct msg_record *r, enum journal_c
 
 /* From within a callback: the record was refused, and nothing of it is in any file. */
 bool journal_lost(const struct journal *j);
+/* True while endings are kept that could not be written. */
+bool journal_holds(const struct journal *j);
 /* True while effects may start. */
 bool journal_available(const struct journal *j);
 uint64_t journal_count(const struct journal *j);
