@@ -33,17 +33,21 @@ static char *
 ledger_program(void)
 {
 	cleanup_free char *self = realpath("/proc/self/exe", NULL);
+	static const char *const folders[] = { "libexec", "libexec/caisson" };
 	char *path = NULL, *slash;
+	size_t i;
 
 	if (self == NULL)
 		return NULL;
 	slash = strrchr(self, '/');
 	*slash = '\0';
-	if (asprintf(&path, "%s/../libexec/caisson-ledger", self) < 0)
-		return NULL;
-	if (access(path, X_OK) == 0)
-		return path;
-	free(path);
+	for (i = 0; i < countof(folders); i++) {
+		if (asprintf(&path, "%s/../%s/caisson-ledger", self, folders[i]) < 0)
+			return NULL;
+		if (access(path, X_OK) == 0)
+			return path;
+		free(path);
+	}
 	return strdup(LIBEXECDIR "/caisson-ledger");
 }
 

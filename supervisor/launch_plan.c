@@ -100,11 +100,25 @@ host_look(void)
 	host.known = true;
 }
 
+/* Is the launcher in `folder` beneath `root`?  If so, that is the directory. */
+static bool
+libexec_at(const char *root, const char *folder, char dir[PATH_MAX])
+{
+	char launcher[PATH_MAX];
+	int n = snprintf(launcher, sizeof(launcher), "%s/%s/caisson-worker", root, folder);
+
+	if (n >= (int)sizeof(launcher) || access(launcher, X_OK) < 0)
+		return false;
+	*strrchr(launcher, '/') = '\0';
+	snprintf(dir, PATH_MAX, "%s", launcher);
+	return true;
+}
+
 const char *
 launch_libexec(void)
 {
 	static char dir[PATH_MAX];
-	char exe[PATH_MAX], launcher[PATH_MAX];
+	char exe[PATH_MAX], *slash;
 	ssize_t n;
 
 	if (dir[0] != '\0')
@@ -116,19 +130,12 @@ launch_libexec(void)
 	if (n <= 0)
 		return dir;
 	exe[n] = '\0';
-	/* bin/caissond, test/test_launch, test/program/chamber_run */
-	for (int up = 0; up < 3; up++) {
-		char *slash = strrchr(exe, '/');
-
-		if (slash == NULL)
-			break;
+	/* bin/caissond, test/test_launch, test/program/chamber_run; as built, as installed */
+	for (int up = 0; up < 3 && (slash = strrchr(exe, '/')) != NULL; up++) {
 		*slash = '\0';
-		n = snprintf(launcher, sizeof(launcher), "%s/libexec/caisson-worker", exe);
-		if (up == 0 || n >= (ssize_t)sizeof(launcher) || access(launcher, X_OK) < 0)
-			continue;
-		*strrchr(launcher, '/') = '\0';
-		snprintf(dir, sizeof(dir), "%s", launcher);
-		break;
+		if (up > 0 && (libexec_at(exe, "libexec", dir) ||
+				  libexec_at(exe, "libexec/caisson", dir)))
+			break;
 	}
 	return dir;
 }

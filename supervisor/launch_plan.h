@@ -26,8 +26,9 @@ int launch_plan_create(const struct chamber *c, const char *const *cgroups,
     enum layer *ret_layer);
 
 /*
- * The directory of our own programs: beside this one in a build tree (../libexec), else
- * LIBEXECDIR.  Nothing in the environment changes it.  Valid for the process.
+ * The directory of our own programs: beside this one, as built (../libexec) or as installed
+ * (../libexec/caisson), wherever that was moved to; else LIBEXECDIR.  Nothing in the
+ * environment changes it.  Valid for the process.
  */
 const char *launch_libexec(void);
 

@@ -1,0 +1,38 @@
+"""Installed programs find each other wherever their tree stands (DESTDIR, another PREFIX)."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+BUILD = pathlib.Path(os.environ["CAISSON_BUILD"])
+
+
+class Installed(unittest.TestCase):
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="caisson-install-"))
+        self.addCleanup(shutil.rmtree, self.dir)
+        self.dir.chmod(0o755)
+        for source, target in (("bin", "usr/bin"), ("libexec", "usr/libexec/caisson")):
+            (self.dir / target).mkdir(parents=True)
+            for program in (BUILD / source).iterdir():
+                shutil.copy(program, self.dir / target)
+
+    def caisson(self, command, *words):
+        return subprocess.run([self.dir / "usr/bin/caisson", command, "--state",
+                               self.dir / "state", *words], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              timeout=60, check=False)
+
+    def test_a_command_runs_and_its_record_verifies(self):
+        done = self.caisson("exec", "--", "echo", "hello")
+        self.assertEqual((done.stdout, done.returncode), ("hello\n", 0), done.stderr)
+        done = self.caisson("audit", "verify")
+        self.assertIn("chain ok", done.stdout, done.stderr)
+        self.assertEqual(done.returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
