@@ -37,6 +37,10 @@ event_started(struct operation *op, const struct msg_tool_invoke *m)
 	struct buf *body = &op->broker->scratch;
 
 	op->turn->sequence++;
+	if (op->client == NULL) {
+		operation_event(op, event_type_progress, NULL);
+		return;
+	}
 	body->n = 0;
 	pack_map(body, 3);
 	pack_str(body, "kind");
@@ -56,6 +60,10 @@ event_finished(struct operation *op, struct slice tool, struct slice name,
 	struct buf *body = &op->broker->scratch;
 
 	op->turn->sequence++;
+	if (op->client == NULL) {
+		operation_event(op, event_type_progress, NULL);
+		return;
+	}
 	body->n = 0;
 	pack_map(body, code.n > 0 ? 5 : 4);
 	pack_str(body, "kind");
@@ -621,6 +629,7 @@ call_on_record(void *arg, bool ok)
 	struct call *c = arg;
 	struct operation *op = c->operation;
 
+	STOP_POINT("broker.call_durable");
 	op->records--;
 	if (c->interrupted) {
 		call_unreserve(c);

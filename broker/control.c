@@ -92,7 +92,7 @@ handle_no_segment(
 
 /* Ends every open operation; sessions that are in their grace keep it. */
 static void
-broker_shutdown(struct broker *b)
+broker_shutdown(struct broker *b, enum ending ending)
 {
 	struct session *s;
 
@@ -101,7 +101,7 @@ broker_shutdown(struct broker *b)
 	b->shutting_down = true;
 	TAILQ_FOREACH (s, &b->sessions, link) {
 		if (!s->operation->ended)
-			operation_end(s->operation, ENDING_shutdown);
+			operation_end(s->operation, ending);
 		else if (s->operation->ending == ENDING_completed)
 			session_close(s, 0);
 	}
@@ -115,7 +115,7 @@ handle_shutdown(struct broker *b, const struct control *c, int fds[CONTROL_FDS_M
 	(void)c;
 	(void)fds;
 	(void)n;
-	broker_shutdown(b);
+	broker_shutdown(b, ENDING_shutdown);
 }
 
 static const struct {
@@ -171,7 +171,7 @@ control_on_readable(evutil_socket_t fd, short events, void *arg)
 			if (r < 0)
 				log_error("cannot read the control link: %s", strerror(-r));
 			event_del(b->control->readable);
-			broker_shutdown(b);
+			broker_shutdown(b, ENDING_host_lost);
 			TAILQ_FOREACH (s, &b->sessions, link)
 				session_orphan(s);
 			return;

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <openssl/core_names.h>
 #include <openssl/evp.h>
 #include <seccomp.h>
 
@@ -13,10 +12,15 @@
 #include "common/hex.h"
 #include "common/walk.h"
 
-/* HMAC-SHA-256; the key is set once, each digest starts from a copy of that state. */
+#define BLOCK  64 /* bytes of a block of SHA-256 */
+#define SHA256 32
+
+/* HMAC-SHA-256 (RFC 2104) over one context that is kept: the interface for it in libcrypto
+ * allocates five times for each digest, which is more than a small one costs. */
 struct digest {
-	EVP_MAC *mac;
-	EVP_MAC_CTX *keyed;
+	EVP_MD *md;
+	EVP_MD_CTX *ctx;
+	uint8_t inner[BLOCK], outer[BLOCK]; /* the key, with its two pads */
 	struct buf canonical;
 };
 
@@ -24,21 +28,21 @@ struct digest *
 digest_create(const uint8_t key[32])
 {
 	struct digest *d = calloc(1, sizeof *d);
-	char sha256[] = "SHA256";
-	OSSL_PARAM params[] = {
-		OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, sha256, 0),
-		OSSL_PARAM_construct_end(),
-	};
 
 	if (d == NULL)
 		return NULL;
-	d->mac = EVP_MAC_fetch(NULL, "HMAC", NULL);
-	d->keyed = d->mac == NULL ? NULL : EVP_MAC_CTX_new(d->mac);
-	if (d->keyed == NULL || EVP_MAC_init(d->keyed, key, 32, params) != 1) {
-		digest_destroy(d);
-		return NULL;
+	d->md = EVP_MD_fetch(NULL, "SHA256", NULL);
+	d->ctx = EVP_MD_CTX_new();
+	for (size_t i = 0; i < BLOCK; i++) {
+		uint8_t k = i < 32 ? key[i] : 0;
+
+		d->inner[i] = k ^ 0x36;
+		d->outer[i] = k ^ 0x5c;
 	}
-	return d;
+	if (d->md != NULL && d->ctx != NULL)
+		return d;
+	digest_destroy(d);
+	return NULL;
 }
 
 void
@@ -46,25 +50,38 @@ digest_destroy(struct digest *d)
 {
 	if (d == NULL)
 		return;
-	EVP_MAC_CTX_free(d->keyed);
-	EVP_MAC_free(d->mac);
+	EVP_MD_CTX_free(d->ctx);
+	EVP_MD_free(d->md);
 	buf_finish(&d->canonical);
+	explicit_bzero(d, sizeof *d);
 	free(d);
 }
 
-int
-digest_value(struct digest *d, struct slice value, uint8_t ret[32])
+/* SHA-256 of a pad and what follows it. */
+static bool
+hash(struct digest *d, const uint8_t pad[BLOCK], struct slice rest, uint8_t ret[SHA256])
 {
-	size_t n;
+	return EVP_DigestInit_ex2(d->ctx, d->md, NULL) == 1 &&
+	    EVP_DigestUpdate(d->ctx, pad, BLOCK) == 1 &&
+	    EVP_DigestUpdate(d->ctx, rest.p, rest.n) == 1 &&
+	    EVP_DigestFinal_ex(d->ctx, ret, NULL) == 1;
+}
+
+int
+digest_value(struct digest *d, struct slice value, uint8_t ret[SHA256])
+{
+	uint8_t inner[SHA256];
 	int r;
 
-	d->canonical.n = 0;
-	r = value_canonical(value, &d->canonical);
-	if (r < 0)
-		return r;
-	if (EVP_MAC_init(d->keyed, NULL, 0, NULL) != 1 ||
-	    EVP_MAC_update(d->keyed, d->canonical.p, d->canonical.n) != 1 ||
-	    EVP_MAC_final(d->keyed, ret, &n, 32) != 1)
+	if (!value_is_canonical(value)) {
+		d->canonical.n = 0;
+		r = value_canonical(value, &d->canonical);
+		if (r < 0)
+			return r;
+		value = (struct slice){ d->canonical.p, d->canonical.n };
+	}
+	if (!hash(d, d->inner, value, inner) ||
+	    !hash(d, d->outer, (struct slice){ inner, sizeof inner }, ret))
 		return -EIO;
 	return 0;
 }
@@ -72,11 +89,20 @@ digest_value(struct digest *d, struct slice value, uint8_t ret[32])
 void
 broker_mint(char id[40], const char *prefix)
 {
-	uint8_t random[16];
+	static struct {
+		uint8_t random[10];
+		uint8_t count[6];
+	} last;
+	static bool seeded;
 	int n = snprintf(id, 40, "%s-", prefix);
 
-	arc4random_buf(random, sizeof random);
-	hex_encode(random, sizeof random, id + n);
+	/* Unique is all that an id has to be; randomness for each is a system call or two. */
+	if (!seeded)
+		arc4random_buf(last.random, sizeof last.random);
+	seeded = true;
+	for (size_t i = sizeof last.count; i-- > 0 && ++last.count[i] == 0;)
+		;
+	hex_encode((const uint8_t *)&last, sizeof last, id + n);
 }
 
 void
@@ -141,6 +167,10 @@ cause_detail(const struct operation *op, char *buf, size_t cap)
 	case ENDING_completed:
 		if (op->kind == operation_kind_command && op->exit.kind == EXIT_EXITED)
 			snprintf(buf, cap, "%d", op->exit.status);
+		else if (op->kind == operation_kind_command &&
+		    op->exit.kind == EXIT_SIGNALED)
+			snprintf(buf, cap, "signal %d%s", op->exit.status,
+			    op->exit.core ? " core" : "");
 		break;
 	default: break;
 	}

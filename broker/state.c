@@ -16,6 +16,7 @@
  */
 
 #define PRIORS_MAX 65536
+#define ERRNO_MAX  134 /* one more than the last that Linux has */
 #define STALL_MS   1000 /* beyond the kill grace: how long a sync may take before it is an outage */
 
 /* An operation of a broker before us. */
@@ -123,17 +124,70 @@ uses_read(struct config *config, struct slice list)
 
 /* ---- settling what was left open ------------------------------------------------------ */
 
+/*
+ * How a command ended, from what cause_detail() put in the record of it: "3",
+ * "signal 9", "signal 11 core".  Returns false where it holds no such thing.
+ */
+static bool
+prior_exit(const struct prior *p, const char **ret_name, int *ret_status)
+{
+	bool signaled = strncmp(p->detail, "signal ", 7) == 0;
+	const char *digits = p->detail + (signaled ? 7 : 0);
+	char *end;
+
+	if (p->kind != operation_kind_command || p->ending != ENDING_completed)
+		return false;
+	*ret_name = signaled ? "signal" : "exitCode";
+	*ret_status = (int)strtol(digits, &end, 10);
+	return end != digits;
+}
+
+/* The layer and the errno, from "exec: No such file or directory". */
+static bool
+prior_layer(const struct prior *p, enum layer *ret_layer, int *ret_error)
+{
+	const char *text = strstr(p->detail, ": ");
+
+	if (p->ending != ENDING_start_failed || text == NULL)
+		return false;
+	for (unsigned l = 0; l < LAYER_MAX; l++) {
+		const char *name = layer_name(l);
+		size_t n = strlen(name);
+
+		*ret_layer = (enum layer)l;
+		if ((size_t)(text - p->detail) != n || memcmp(p->detail, name, n) != 0)
+			continue;
+		for (*ret_error = 0; *ret_error < ERRNO_MAX; ++*ret_error)
+			if (strcmp(strerror(*ret_error), text + 2) == 0)
+				return true;
+	}
+	return false;
+}
+
 static void
 prior_cause(struct buf *b, const struct prior *p)
 {
 	const struct ending_desc *e = ending_desc(p->ending);
+	enum layer layer;
+	const char *name;
+	int status;
 
-	if (p->kind == operation_kind_command && p->ending == ENDING_completed) {
+	if (prior_exit(p, &name, &status)) {
 		pack_map(b, 2);
 		pack_str(b, "kind");
-		pack_str(b, "exited");
-		pack_str(b, "code");
-		pack_int(b, strtol(p->detail, NULL, 10));
+		pack_str(b, name[0] == 's' ? "signaled" : "exited");
+		pack_str(b, name[0] == 's' ? "signal" : "code");
+		pack_int(b, status);
+		return;
+	}
+	if (prior_layer(p, &layer, &status)) {
+		pack_map(b, 3);
+		pack_str(b, "kind");
+		pack_str(b, e->cause);
+		pack_str(b, "layer");
+		pack_str(b, layer_name(layer));
+		pack_str(b, "errno");
+		pack_int(b, status);
 		return;
 	}
 	pack_map(b, p->detail[0] != '\0' ? 2 : 1);
@@ -148,6 +202,10 @@ prior_cause(struct buf *b, const struct prior *p)
 static void
 prior_result(struct buf *b, const struct prior *p)
 {
+	const char *name;
+	int status;
+	bool known;
+
 	if (p->kind == operation_kind_turn) {
 		pack_str(b, "turn");
 		pack_map(b, 1);
@@ -155,11 +213,12 @@ prior_result(struct buf *b, const struct prior *p)
 		pack_str(b, p->status[0] != '\0' ? p->status : "failed");
 		return;
 	}
+	known = prior_exit(p, &name, &status);
 	pack_str(b, "command");
-	pack_map(b, p->ending == ENDING_completed ? 2 : 1);
-	if (p->ending == ENDING_completed) {
-		pack_str(b, "exitCode");
-		pack_int(b, strtol(p->detail, NULL, 10));
+	pack_map(b, 1u + known);
+	if (known) {
+		pack_str(b, name);
+		pack_int(b, status);
 	}
 	pack_str(b, "cause");
 	prior_cause(b, p);

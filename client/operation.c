@@ -303,7 +303,7 @@ operation_on_gone(int status, void *arg)
 	struct operation *op = arg;
 
 	op->gone = true;
-	if (!op->ended && WIFSIGNALED(status))
+	if (WIFSIGNALED(status))
 		text_say("caissond was killed by signal %d", WTERMSIG(status));
 	else if (!op->ended && WEXITSTATUS(status) == 0)
 		text_say("caissond ended before the operation did");
