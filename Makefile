@@ -56,6 +56,7 @@ ldharden := -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--as-needed
 mode_release :=
 mode_asan := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -DCAISSON_ASAN=1
 mode_stops := -DCAISSON_TEST_STOPS
+mode_fuzz := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -DCAISSON_ASAN=1
 mode     := $(mode_$(MODE))
 
 Q   := $(if $(V),,@)
@@ -139,12 +140,15 @@ packages := build-essential pkg-config python3 libevent-dev libseccomp-dev \
 deps:						## install what is missing from Debian's packages
 	$Qsh tools/deps.sh $(packages)
 
+# As many jobs as processors, unless the caller has said how many.
+jobs = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
+
 demo: deps					## watch an untrusted program do work, and fail at the rest
-	$Q$(MAKE) --no-print-directory all
+	$Q$(MAKE) --no-print-directory $(jobs) all
 	$QCAISSON_BUILD=$(abspath $B) $(PYTHON) tools/demo.py
 
 test: deps					## run all tests; T=name for the ones of that name
-	$Q$(MAKE) --no-print-directory check
+	$Q$(MAKE) --no-print-directory $(jobs) check
 
 check: all tests check-docs
 	$QCAISSON_BUILD=$(abspath $B) $(PYTHON) tests/all.py $T
@@ -177,9 +181,15 @@ $B/bench/%: $O/tests/bench/%.o $(archives)
 # Coverage-guided fuzzing needs clang; TIME is seconds per target.
 TIME ?= 600
 fuzz:						## fuzz every target for TIME seconds (T=name for one)
-	$Qsh tools/fuzz.sh $(TIME) "$(if $T,$T,$(fuzzers:fuzz_%=%))" $(abspath build/fuzz) "$(pkg_cflags)" "$(all_libs)"
+	$Qcommand -v clang >/dev/null || { echo "fuzzing needs clang: apt-get install clang libclang-rt-14-dev"; exit 1; }
+	$Q$(MAKE) --no-print-directory MODE=fuzz CC=clang fuzzers
+	$Qsh tools/fuzz.sh $(TIME) build/fuzz $(if $T,$T,$(fuzzers:fuzz_%=%))
+fuzzers: $(fuzzers:%=$B/%)
+$B/fuzz_%: $O/tests/fuzz/fuzz_%.o $(archives)
+	$(call say,LD)
+	$Q$(CC) $(mode) -fsanitize=fuzzer $(LDFLAGS) -o $@ $< -Wl,--start-group $(archives) -Wl,--end-group $(all_libs) -lpthread
 
-lint:						## cppcheck, house rules, man pages, formatting of the tables
+lint:						## house rules, cppcheck, man pages, links between pages
 	$Qsh tools/lint.sh
 loc:						## lines per trust domain
 	$Qsh tools/loc.sh
@@ -199,13 +209,14 @@ uninstall:					## remove what install put there
 		$(DESTDIR)$(LIBDIR)/libcaisson-runtime.a $(DESTDIR)$(INCLUDEDIR)/caisson.h \
 		$(DESTDIR)$(DATADIR)/caisson.py $(DESTDIR)$(MANDIR)/man1/caisson.1 \
 		$(DESTDIR)$(MANDIR)/man8/caissond.8
+	rmdir $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(DATADIR) 2>/dev/null || :
 
 clean:						## remove build/
 	rm -rf build
 help:						## this list
 	@sed -n 's/^\([a-z -]*\):[^#]*## /\1 - /p' $(MAKEFILE_LIST)
 
-.PHONY: all stops deps demo test check check-asan tests check-docs docs bench fuzz lint loc install \
+.PHONY: all stops deps demo test check check-asan tests check-docs docs bench fuzz fuzzers lint loc install \
 	uninstall clean help check-unit check-fuzz check-integration
 .SECONDARY:
 .DELETE_ON_ERROR:
