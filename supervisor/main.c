@@ -24,6 +24,7 @@
 #include "common/sanitizer.h"
 #include "common/util.h"
 #include "supervisor/host.h"
+#include "supervisor/launch.h"
 #include "supervisor/setup.h"
 #include "supervisor/state.h"
 
@@ -73,6 +74,19 @@ show_config(void)
 }
 
 /* ---- a private run ----------------------------------------------------------------- */
+
+/* Layers that newer kernels, or root, would add. */
+static void
+say_what_is_absent(void)
+{
+	const char *p = launch_absent();
+	size_t n;
+
+	for (; *p != '\0'; p += n + (p[n] == '\n')) {
+		n = strcspn(p, "\n");
+		log_info("not on this machine: %.*s", (int)n, p);
+	}
+}
 
 struct private_run {
 	struct event_base *base;
@@ -192,6 +206,7 @@ private_main(int argc, char **argv)
 	if (rundir_create(options.has_state ? options.state : NULL, &dir, err) < 0)
 		fatal("%s", err);
 	log_info("run %s", dir.id);
+	say_what_is_absent();
 	status = loop(&setup, &dir);
 	rundir_finish(&dir);
 	setup_finish(&setup);
