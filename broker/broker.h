@@ -231,7 +231,7 @@ struct broker {
 
 /* Reads the clock for this loop turn. */
 void broker_tick(struct broker *b);
-/* "op-" and 32 hex digits of fresh randomness, into 40 bytes. */
+/* The prefix, "-" and 32 hex digits, into 40 bytes: randomness of this process and a count. */
 void broker_mint(char id[40], const char *prefix);
 
 /* ---- control.c ------------------------------------------------------------------------ */
@@ -265,7 +265,8 @@ void operation_submit(struct client *c, uint32_t msgid, const struct msg_operati
 /* The open operation `id` (any, if `id` is empty); NULL if there is none. */
 struct operation *operation_find(struct broker *b, struct slice id);
 
-/* Sends one event that is not the last; numbered; dropped if nobody listens. */
+/* Sends one event that is not the last; numbered; dropped if nobody listens: then it may do
+ * without its body. */
 void operation_event(struct operation *op, enum event_type type, const struct buf *body);
 void operation_output(struct operation *op, enum stream stream, const uint8_t *p, size_t n);
 /* False while a client's queue is too long for more output. */

@@ -70,8 +70,10 @@ operation_event(struct operation *op, enum event_type type, const struct buf *bo
 
 	if (op->ended || !op->accepted)
 		return;
-	e.has_body = true;
-	e.body = (struct slice){ body->p, body->n };
+	if (body != NULL) {
+		e.has_body = true;
+		e.body = (struct slice){ body->p, body->n };
+	}
 	event_send(op, &e);
 }
 

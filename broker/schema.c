@@ -83,11 +83,15 @@ string_fault(const struct property *p, const struct value *v)
 
 	if (v->type != VALUE_STR)
 		return "is not a string";
-	n = characters(v->bytes);
-	if (n < p->min_length)
-		return "is shorter than minLength";
-	if (n > p->max_length)
-		return "is longer than maxLength";
+	n = v->bytes.n;
+	/* A character has one to four bytes, which mostly settles it without counting. */
+	if (n > p->max_length || (n + 3) / 4 < p->min_length) {
+		n = characters(v->bytes);
+		if (n < p->min_length)
+			return "is shorter than minLength";
+		if (n > p->max_length)
+			return "is longer than maxLength";
+	}
 	if (p->choices != NULL && bsearch(&v->bytes, p->choices, p->nchoices,
 				      sizeof(*p->choices), schema_compare_choices) == NULL)
 		return "is not in enum";

@@ -385,15 +385,20 @@ struct pair {
 };
 
 static int
-compare_pairs(const void *a, const void *b)
+compare_keys(struct slice a, struct slice b)
 {
-	const struct pair *x = a, *y = b;
-	size_t n = x->key.n < y->key.n ? x->key.n : y->key.n;
-	int r = n > 0 ? memcmp(x->key.p, y->key.p, n) : 0;
+	size_t n = a.n < b.n ? a.n : b.n;
+	int r = n > 0 ? memcmp(a.p, b.p, n) : 0;
 
 	if (r != 0)
 		return r;
-	return x->key.n < y->key.n ? -1 : x->key.n > y->key.n;
+	return a.n < b.n ? -1 : a.n > b.n;
+}
+
+static int
+compare_pairs(const void *a, const void *b)
+{
+	return compare_keys(((const struct pair *)a)->key, ((const struct pair *)b)->key);
 }
 
 static int canonical(struct slice *s, struct buf *b);
@@ -452,4 +457,34 @@ value_canonical(struct slice value, struct buf *b)
 	int r = canonical(&value, b);
 
 	return r < 0 ? r : b->failed ? -ENOMEM : 0;
+}
+
+/* The value at the front of `s`, which moves past it. */
+static bool
+is_canonical(struct slice *s)
+{
+	struct value v, key;
+	struct slice last = { NULL, 0 };
+	uint32_t i;
+
+	head(s, &v);
+	if (v.type != VALUE_MAP && v.type != VALUE_ARRAY)
+		return true;
+	for (i = 0; i < v.count; i++) {
+		if (v.type == VALUE_MAP) {
+			head(s, &key);
+			if (i > 0 && compare_keys(last, key.bytes) >= 0)
+				return false;
+			last = key.bytes;
+		}
+		if (!is_canonical(s))
+			return false;
+	}
+	return true;
+}
+
+bool
+value_is_canonical(struct slice value)
+{
+	return is_canonical(&value);
 }

@@ -88,5 +88,7 @@ void pack_raw(struct buf *b, struct slice value);
  * Appends to `b`; returns 0 or -ENOMEM.
  */
 int value_canonical(struct slice value, struct buf *b);
+/* Is it in that form as it stands?  Then nothing need be copied. */
+bool value_is_canonical(struct slice value);
 
 #endif /* COMMON_WALK_H */

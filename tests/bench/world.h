@@ -103,6 +103,7 @@ broker_process(const struct world *w, int control_fd, int config_fd)
 
 	pin(w->broker_cpu);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_NAME, "bench-broker"); /* for perf report --comm */
 	log_init("bench-broker", LOG_ERROR_);
 	signal(SIGPIPE, SIG_IGN);
 	if (config_read(config_fd, &b.config, &fault, &row) < 0) {

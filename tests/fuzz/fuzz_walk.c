@@ -56,6 +56,8 @@ LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 	must(walk_value(canonical.p, canonical.n, &fault) == 0);
 	must(value_canonical((struct slice) { canonical.p, canonical.n }, &twice) == 0);
 	must(twice.n == n && memcmp(twice.p, canonical.p, n) == 0);
+	must(value_is_canonical((struct slice) { canonical.p, canonical.n }));
+	must(value_is_canonical(all) == (memcmp(p, canonical.p, n) == 0));
 	buf_finish(&again);
 	buf_finish(&canonical);
 	buf_finish(&twice);

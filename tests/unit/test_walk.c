@@ -468,6 +468,8 @@ START_TEST(the_canonical_form_sorts_keys_at_every_depth)
 	ck_assert_int_eq(value_canonical((struct slice) { in, n }, &b), 0);
 	ck_assert_uint_eq(b.n, m);
 	ck_assert_mem_eq(b.p, want, m);
+	ck_assert(!value_is_canonical((struct slice) { in, n }));
+	ck_assert(value_is_canonical((struct slice) { want, m }));
 	b.n = 0;
 	ck_assert_int_eq(value_canonical((struct slice) { want, m }, &b), 0);
 	ck_assert_mem_eq(b.p, want, m);
@@ -495,6 +497,8 @@ START_TEST(the_canonical_form_of_a_wide_map_does_not_depend_on_order)
 	ck_assert_int_eq(value_canonical((struct slice) { b.p, b.n }, &y), 0);
 	ck_assert_uint_eq(x.n, y.n);
 	ck_assert_mem_eq(x.p, y.p, x.n);
+	ck_assert(value_is_canonical((struct slice) { x.p, x.n }));
+	ck_assert(!value_is_canonical((struct slice) { a.p, a.n }));
 	ck_assert_ptr_null(rule_of(x.p, x.n));
 	buf_finish(&a);
 	buf_finish(&b);
