@@ -20,7 +20,7 @@ enum audit_verb {
 
 struct audit_options {
 	enum audit_verb verb;
-	const char *state_dir; /* NULL: the default of cli.md */
+	const char *state_dir; /* NULL: the default of caisson(1) */
 	const char *run_id;    /* NULL: all */
 	bool jsonl, quiet, verbose;
 	struct msg_audit_read filter; /* cursor and limit are not looked at */

@@ -8,7 +8,7 @@
 
 #include "common/options.h"
 
-/* argv[0] is "exec".  Returns the exit status of cli.md. */
+/* argv[0] is "exec".  Returns the exit status of caisson(1). */
 int exec_main(const struct options *o, int argc, char **argv);
 
 #endif /* CLIENT_EXEC_H */

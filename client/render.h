@@ -11,7 +11,7 @@
 
 enum { EXIT_CANNOT = 125, EXIT_CANNOT_EXECUTE = 126, EXIT_NOT_FOUND = 127 };
 
-/* One line of JSON with its newline: cli.md, "Events". */
+/* One line of JSON with its newline: one event, as it came. */
 void render_jsonl(const struct msg_operation_event *e, struct buf *out);
 
 /*

@@ -7,7 +7,7 @@
 
 #include "common/options.h"
 
-/* argv[0] is "run".  Returns the exit status of cli.md. */
+/* argv[0] is "run".  Returns the exit status of caisson(1). */
 int run_main(const struct options *o, int argc, char **argv);
 
 #endif /* CLIENT_RUN_H */

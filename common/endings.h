@@ -31,7 +31,7 @@ struct ending_desc {
 const struct ending_desc *ending_desc(uint32_t e);
 /* The ending named `cause`; ENDING_none if there is none. */
 enum ending ending_named(const char *cause, unsigned long n);
-/* Exit status of `caisson run` for a turn of that status: 0, 1, 3, 4 or 5 (cli.md). */
+/* Exit status of `caisson run` for a turn of that status: 0, 1, 3, 4 or 5 (caisson(1)). */
 int ending_turn_exit(const char *turn_status);
 
 #endif /* COMMON_ENDINGS_H */

@@ -5,10 +5,9 @@
  * grants, a context, a requirement and two instants, and returns a decision.  Everything
  * in it is unit-tested and property-tested; everything around it is plumbing.
  *
- * Issue A's part of the model: owner, segment paths, exact | descendants, literal
- * actions, subject, issuer, namespace, windows, purposes, bounded uses.  Delegation
- * (TU-46) and the host ceiling (TU-44) have their places in the codes and are decided by
- * what comes with issue C.
+ * What there is of the model: owner, segment paths, exact | descendants, literal actions,
+ * subject, issuer, namespace, windows, purposes, bounded uses.  Delegation (TU-46) and the
+ * host ceiling (TU-44) have their places in the codes, and nothing else yet.
  */
 #ifndef BROKER_AUTHORITY_H
 #define BROKER_AUTHORITY_H

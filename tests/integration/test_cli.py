@@ -1,4 +1,4 @@
-"""caisson against a scripted caissond: output, exit status, signals, streams (cli.md)."""
+"""caisson against a scripted caissond: output, exit status, signals, streams (caisson(1))."""
 
 import base64
 import json
