@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include <seccomp.h>
 
@@ -16,14 +17,16 @@ struct rule {
 	const char *name;
 	bool until_ready;
 	bool conditional;
+	bool self;
 	unsigned arg;
 	uint64_t mask, value;
 };
 
 static const struct rule rules[] = {
-#define ALLOW(name, why)		       { #name, false, false, 0, 0, 0 },
-#define ALLOW_IF(name, arg, mask, value, why) { #name, false, true, (arg), (mask), (value) },
-#define UNTIL_READY(name, why)		       { #name, true, false, 0, 0, 0 },
+#define ALLOW(name, why)		       { #name, false, false, false, 0, 0, 0 },
+#define ALLOW_IF(name, arg, mask, value, why) { #name, false, true, false, (arg), (mask), (value) },
+#define ALLOW_SELF(name, arg, why)	      { #name, false, true, true, (arg), UINT32_MAX, 0 },
+#define UNTIL_READY(name, why)		       { #name, true, false, false, 0, 0, 0 },
 #include "broker/syscalls.def"
 };
 
@@ -37,7 +40,8 @@ rule_add(scmp_filter_ctx ctx, const struct rule *r)
 	if (!r->conditional)
 		return seccomp_rule_add(ctx, SCMP_ACT_ALLOW, nr, 0);
 	return seccomp_rule_add(ctx, SCMP_ACT_ALLOW, nr, 1,
-	    SCMP_CMP(r->arg, SCMP_CMP_MASKED_EQ, r->mask, r->value));
+	    SCMP_CMP(r->arg, SCMP_CMP_MASKED_EQ, r->mask,
+		r->self ? (uint64_t)getpid() : r->value));
 }
 
 int
