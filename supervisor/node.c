@@ -119,6 +119,9 @@ check_key(struct reader *r, const struct node *map, const struct node *key)
 		return refuse(r, key->at, "a key is a list or a mapping, expected text");
 	if (key->plain && !strcmp(key->text, "<<"))
 		return refuse(r, key->at, "merge keys (<<) are not read, write the keys out");
+	if (strlen(key->text) > NODE_KEY_MAX)
+		return refuse(r, key->at, "%.20s...: a key of more than %d bytes", key->text,
+		    NODE_KEY_MAX);
 	if (node_get(map, key->text))
 		return refuse(r, key->at, "%.100s: the key stands here twice", key->text);
 	if (map->n >= NODE_KEYS_MAX)

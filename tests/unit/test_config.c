@@ -60,6 +60,10 @@ static const struct mistake {
 	{ "a merge key", "version: 1\n<<: { a: 1 }\n", "2:1: merge keys" },
 	{ "a directive", "%YAML 1.1\n---\nversion: 1\n", "directives" },
 	{ "a second document", "version: 1\n---\nversion: 1\n", "2:1: a second document" },
+#define KEY_26 "kkkkkkkkkkkkkkkkkkkkkkkkkk"
+#define KEY_260 KEY_26 KEY_26 KEY_26 KEY_26 KEY_26 KEY_26 KEY_26 KEY_26 KEY_26 KEY_26
+	{ "a key too long to be written back", "version: 1\n" KEY_260 ": 1\n",
+	    "2:1: kkkkkkkkkkkkkkkkkkkk...: a key of more than 256 bytes" },
 	{ "a key twice", "version: 1\nversion: 1\n",
 	    "2:1: version: the key stands here twice" },
 	{ "a list as a key", "version: 1\n? [a]\n: 1\n", "2:3: a key is a list" },
