@@ -214,7 +214,8 @@ uninstall:					## remove what install put there
 clean:						## remove build/
 	rm -rf build
 help:						## this list
-	@sed -n 's/^\([a-z -]*\):[^#]*## /\1 - /p' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z][a-z -]*:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@echo "Variables: MODE=asan, T=name, TIME=seconds, PREFIX, DESTDIR, CFLAGS, WERROR=1, V=1"
 
 .PHONY: all stops deps demo test check check-asan tests check-docs docs bench fuzz fuzzers lint loc install \
 	uninstall clean help check-unit check-fuzz check-integration
