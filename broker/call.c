@@ -802,8 +802,11 @@ call_interrupt(struct call *c)
 
 	switch (c->state) {
 	case CALL_RECORDING:
-		/* The effect will not start.  Whether its use is to be given back, its record
-		 * says when it comes. */
+		/* The effect will not start: that is its ending, and stands behind its
+		 * decision.  Whether its use is to be given back, its record says when it
+		 * comes. */
+		outcome_record(
+		    op, c, record_outcome_interrupted, e->call_code, "not_dispatched", 0);
 		call_close(c);
 		c->interrupted = true;
 		return;

@@ -61,7 +61,8 @@ child_kill(struct child *c)
 	if (c->killed || (c->state != CHILD_ASKED && c->state != CHILD_RUNNING))
 		return;
 	c->killed = true;
-	kill.cause = kill_cause(s);
+	/* What ended the worker is nothing that a provider did. */
+	kill.cause = c->kind == CHILD_PROVIDER ? ENDING_released : kill_cause(s);
 	control_tell(s->broker, &kill);
 }
 

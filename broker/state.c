@@ -346,6 +346,7 @@ state_settle(struct broker *b)
 		else
 			prior_keep(b, p, p->sequence - 1, p->sequence);
 	}
+	STOP_POINT("broker.state_recorded");
 	prior_on_record(b, true);
 }
 

@@ -64,13 +64,16 @@ start_service(struct service *s, const struct chamber_mount *mounts, size_t nmou
 	int r;
 
 #ifdef CAISSON_TEST_STOPS
-	static bool given[SERVICES]; /* the first one only: the next lives */
+	/* For the first one only, or with "again:POINT" for the second: the next lives. */
+	static unsigned starts[SERVICES];
 	cleanup_free char *stop = NULL;
+	const char *point = getenv(STOP_ENV);
+	bool again = point && !strncmp(point, "again:", 6);
 
-	if (!given[s->id] && getenv(STOP_ENV) &&
-	    asprintf(&stop, STOP_ENV "=%s", getenv(STOP_ENV)) > 0)
+	if (point && starts[s->id] == again &&
+	    asprintf(&stop, STOP_ENV "=%s", again ? point + 6 : point) > 0)
 		env[0] = stop;
-	given[s->id] = true;
+	starts[s->id]++;
 #endif
 	*ret_layer = LAYER_UID;
 	r = claim_uid(s, &c);

@@ -83,6 +83,18 @@ def outcome_then_exit(link):
     sys.exit(9)
 
 
+def outcome_with_calls(link):
+    """In one piece: the calls' decisions are on their way to the disk when it ends."""
+    link.begin()
+    link.send_raw(b"".join(
+        [wire.frame([0, 100 + i, "tool.invoke", [{
+            "operation": link.turn["operation"], "id": f"c{i}", "tool": "count.add",
+            "arguments": {"name": f"a{i}"}}]]) for i in range(5)] +
+        [wire.frame([1, link.msgid, None, {"status": "complete", "output": "done"}])]))
+    while link.receive():  # until the end
+        pass
+
+
 def half_an_outcome(link):
     link.begin()
     whole = wire.frame([1, link.msgid, None, {"status": "complete", "output": "x" * 100}])
@@ -113,9 +125,10 @@ def leave_children(link):
 def never_read(link):
     """Asks and asks, and reads no answer."""
     link.begin()
+    many = b"".join(wire.frame([0, 100 + i, "event.emit", [{
+        "operation": link.turn["operation"], "type": "x", "data": None}]]) for i in range(2000))
     while True:
-        link.request("event.emit", operation=link.turn["operation"], type="x",
-                     data="x" * 1000)
+        link.send_raw(many)
 
 
 def flood_output(link):

@@ -124,7 +124,7 @@ class Lab:
 class Run:
     """One caisson, and what it left behind."""
 
-    def __init__(self, lab, words, stop=None, stdin=subprocess.DEVNULL):
+    def __init__(self, lab, words, stop=None, stdin=subprocess.DEVNULL, stdout=None):
         self.lab, self.stop = lab, stop
         lab.runs.append(self)
         env = {k: v for k, v in os.environ.items() if not k.startswith("CAISSON_")}
@@ -135,7 +135,7 @@ class Run:
         self.process = subprocess.Popen(
             [sys.executable, "-B", HERE / "deaths_reaper.py", self.report, str(LEFT_SECONDS),
              lab.build / "bin" / "caisson", *words],
-            env=env, stdin=stdin, stdout=self.out, stderr=self.err)
+            env=env, stdin=stdin, stdout=stdout or self.out, stderr=self.err)
         self.known = set()
 
     def end(self):
@@ -145,13 +145,15 @@ class Run:
         self.out.close()
         self.err.close()
 
-    def wait(self):
-        """Until everything of it is gone, or the reaper's patience is."""
+    def wait(self, printed=None):
+        """Until everything of it is gone, or the reaper's patience is.  `printed` is what it
+        wrote to a standard output of the test's."""
         self.process.wait(90)
         told = json.loads(self.report.read_text())
         self.status, self.left = told["status"], told["left"]
         self.out.seek(0)
-        self.events = [json.loads(line) for line in self.out.read().decode().splitlines()]
+        printed = self.out.read() if printed is None else printed
+        self.events = [json.loads(line) for line in printed.decode().splitlines()]
         self.err.seek(0)
         self.stderr = self.err.read().decode(errors="replace")
         return self
@@ -202,8 +204,9 @@ class Run:
     def check(self, test, ended=True):
         """What holds whatever died: `ended`: each operation has its ending on record."""
         test.assertEqual(self.left, [], self.say())
-        if self.stop is not None and "." in self.stop and ":" not in self.stop:
-            test.assertIn(f"stopped at {self.stop}\n", self.stderr, "it missed its point")
+        stop = (self.stop or "").removeprefix("again:")
+        if stop and ":" not in stop:
+            test.assertIn(f"stopped at {stop}\n", self.stderr, "it missed its point")
         self.check_sequence(test)
         self.check_left_over(test)
         if not glob.glob(f"{self.lab.state}/runs/*"):

@@ -6,7 +6,6 @@ programs of build/stops only (common/stop.h).
 """
 
 import concurrent.futures
-import contextlib
 import os
 import select
 import signal
@@ -144,6 +143,21 @@ class BrokerDies(Case):
         self.assertEqual((run.status, run.ending()), UNKNOWN, run.say())
         run.check(self)
         self.assertEqual(lab.done(), [])
+
+    def test_and_its_successor_too(self):
+        # One ending, however often: the third takes what the second left on record.
+        def one(row):
+            point, build = row
+            with Lab(dies="hold", **build) as lab:
+                run = lab.run({"calls": 2}, stop=f"again:broker.{point}")
+                lab.held()
+                self.gone(run.kill("caisson-broker"))
+                run.wait()
+                self.assertEqual((run.status, run.ending()), UNKNOWN, run.say())
+                run.check(self)
+
+        self.each([(point, {"bounded": bounded}) for bounded in (True, False) for point in
+                   ("state_loaded", "state_recorded", "state_settled")], one)
 
     def test_a_command_and_its_exit_status(self):
         # OP-2: the recorded ending is the ending, its exit status included
@@ -304,6 +318,7 @@ WAYS = {
     "outcome_then_kill": FINE,
     "outcome_then_exit": FINE,
     "leave_children": FINE,
+    "outcome_with_calls": FINE,
     "close_and_live": (1, "runtime_protocol_violation"),
     "junk": (1, "runtime_protocol_violation"),
     "never_read": (1, "limit"),
@@ -315,11 +330,13 @@ WAYS = {
 class WorkerDies(Case):
     def test_in_every_way(self):
         def one(way):
-            with Lab(way=way, dies="hold" if way == "kill_with_calls" else "never") as lab:
+            with Lab(way=way, dies="hold" if way == "kill_with_calls" else "never",
+                     bounded=way != "outcome_with_calls") as lab:
                 run = lab.run().wait()
                 self.assertEqual((run.status, run.ending()), WAYS[way], run.say())
                 records = run.check(self)
                 self.assertEqual(lab.done(), [])
+                self.assertNotIn("provider", run.stderr)  # nothing of it is its doing
                 if way == "kill_with_calls":
                     outcomes = [r for r in records if r["type"] == "tool.invoked"]
                     self.assertEqual([(r["outcome"], r["cause"]) for r in outcomes],
@@ -330,12 +347,14 @@ class WorkerDies(Case):
     def test_a_flood_ends_with_its_client(self):
         # Nobody reads: the runtime's own pipe fills, nothing else grows.
         lab = self.lab(way="flood_output")
-        run = lab.run()
-        self.addCleanup(run.end)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            run.process.wait(0.5)  # it floods; nothing to wait for but some of it
-        os.kill(run.pid("/bin/caisson "), signal.SIGINT)
-        run.wait()
+        out, theirs = os.pipe()
+        run = lab.run(stdout=theirs)
+        os.close(theirs)
+        with open(out, "rb") as pipe:
+            printed = pipe.read(1 << 20)
+            os.kill(run.pid("/bin/caisson "), signal.SIGINT)
+            printed += pipe.read()
+        run.wait(printed)
         self.assertEqual((run.status, run.ending()), (4, "canceled"))
         run.check(self)
 
