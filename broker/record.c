@@ -1,5 +1,6 @@
 #include "broker/broker.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,8 +95,11 @@ broker_mint(char id[40], const char *prefix)
 		uint8_t count[6];
 	} last;
 	static bool seeded;
-	int n = snprintf(id, 40, "%s-", prefix);
+	size_t n = strlen(prefix);
 
+	assert(n + 1 + 2 * sizeof last + 1 <= 40);
+	memcpy(id, prefix, n);
+	id[n++] = '-';
 	/* Unique is all that an id has to be; randomness for each is a system call or two. */
 	if (!seeded)
 		arc4random_buf(last.random, sizeof last.random);

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "common/limits.h"
 
@@ -184,12 +185,7 @@ const struct msg_desc *protocol_method(struct slice method);
 static inline bool
 slice_is(struct slice s, const char *text)
 {
-	size_t i;
-
-	for (i = 0; i < s.n; i++)
-		if (text[i] == '\0' || (uint8_t)text[i] != s.p[i])
-			return false;
-	return text[i] == '\0';
+	return strlen(text) == s.n && (s.n == 0 || memcmp(s.p, text, s.n) == 0);
 }
 struct slice slice_of(const char *text);
 bool slice_equal(struct slice a, struct slice b);

@@ -317,11 +317,36 @@ pack_real(struct buf *b, double v)
 	put(b, 0xcb, bits, 8);
 }
 
+/* Most strings of a frame are keys, names and ids. */
+static void
+pack_short(struct buf *b, const uint8_t *p, size_t n)
+{
+	uint8_t *to = buf_room(b, n + 1);
+
+	if (to == NULL)
+		return;
+	*to++ = (uint8_t)(0xa0 | n);
+	/* By words that overlap: a call of memcpy() is more than all of this. */
+	if (n >= 16) {
+		memcpy(to, p, 16);
+		memcpy(to + n - 16, p + n - 16, 16);
+	} else if (n >= 8) {
+		memcpy(to, p, 8);
+		memcpy(to + n - 8, p + n - 8, 8);
+	} else if (n >= 4) {
+		memcpy(to, p, 4);
+		memcpy(to + n - 4, p + n - 4, 4);
+	} else {
+		for (size_t i = 0; i < n; i++)
+			to[i] = p[i];
+	}
+}
+
 void
 pack_str_n(struct buf *b, const void *p, size_t n)
 {
 	if (n <= 31)
-		put_bytes(b, (uint8_t)(0xa0 | n), 0, 0, p, n);
+		pack_short(b, p, n);
 	else if (n <= UINT8_MAX)
 		put_bytes(b, 0xd9, n, 1, p, n);
 	else if (n <= UINT16_MAX)

@@ -58,6 +58,20 @@ skip_ascii(const uint8_t *p, const uint8_t *end)
 	return p;
 }
 
+/* Are these 8 to 64 bytes ASCII?  By words, of which the last two may overlap. */
+static inline bool
+is_short_ascii(const uint8_t *p, size_t n)
+{
+	uint64_t w, all;
+
+	memcpy(&all, p + n - 8, 8);
+	for (size_t i = 0; i + 8 < n; i += 8) {
+		memcpy(&w, p + i, 8);
+		all |= w;
+	}
+	return (all & 0x8080808080808080u) == 0;
+}
+
 bool
 utf8_valid(const uint8_t *p, size_t n)
 {
@@ -65,6 +79,8 @@ utf8_valid(const uint8_t *p, size_t n)
 	uint32_t c;
 	int len;
 
+	if (n >= 8 && n <= 64 && is_short_ascii(p, n))
+		return true;
 	while (p < end) {
 		p = skip_ascii(p, end);
 		while (end - p >= 8) {
