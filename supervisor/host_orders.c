@@ -73,6 +73,14 @@ handle_more(struct host *h, const struct control *c)
 		peer_send(h->services[BROKER].peer, &m, &fd, 1);
 		return 0;
 	}
+	if (!h->ready) {
+		/* A broker cannot begin, and its client waits for that (D-17). */
+		log_error("--state: cannot reserve %ju bytes for the journal: %s; "
+			  "nothing starts without a record",
+		    (uintmax_t)m.count, strerror(-r));
+		host_fail(h, LAYER_NONE, -r);
+		return 0;
+	}
 	log_warn("--state: cannot reserve %ju bytes for the journal: %s", (uintmax_t)m.count,
 	    strerror(-r));
 	m.verb = CONTROL_NO_SEGMENT;
