@@ -1,10 +1,12 @@
 #include "supervisor/cgroup.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
@@ -20,6 +22,7 @@ static const char *const roots[CONTROLLERS] = { "/sys/fs/cgroup/memory", "/sys/f
 
 struct cgroup {
 	bool has[CONTROLLERS];
+	int lock_fd[CONTROLLERS]; /* the directory: locked says that its supervisor lives */
 	char dir[CONTROLLERS][96];
 	char procs_path[CONTROLLERS][128];
 	const char *procs[CONTROLLERS + 1];
@@ -48,17 +51,55 @@ write_value(const char *dir, const char *name, uint64_t value)
 	return write(fd, text, (size_t)n) == n ? 0 : -errno;
 }
 
+static int
+lock_group(int root_fd, const char *name)
+{
+	cleanup_fd int fd = openat(root_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return -errno;
+	return steal_fd(&fd);
+}
+
+/* Removes what killed supervisors left: a group of ours that nobody has locked. */
+static void
+sweep(int controller)
+{
+	DIR *dir = opendir(roots[controller]);
+	struct dirent *e;
+	int fd;
+
+	while (dir != NULL && (e = readdir(dir)) != NULL) {
+		if (strncmp(e->d_name, "caisson-", 8) != 0)
+			continue;
+		fd = lock_group(dirfd(dir), e->d_name);
+		if (fd < 0)
+			continue;
+		unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR); /* fails while one runs in it */
+		close(fd);
+	}
+	if (dir != NULL)
+		closedir(dir);
+}
+
 /* A name that no other supervisor uses: ours by pid, which is alive as long as the group. */
 static int
 make_group(struct cgroup *g, int controller)
 {
 	static unsigned counter;
+	static bool swept[CONTROLLERS];
 
+	if (!swept[controller])
+		sweep(controller);
+	swept[controller] = true;
 	snprintf(g->dir[controller], sizeof(g->dir[controller]), "%s/caisson-%d-%u",
 	    roots[controller], (int)getpid(), ++counter);
 	if (mkdir(g->dir[controller], 0755) < 0)
 		return -errno;
 	g->has[controller] = true;
+	g->lock_fd[controller] = lock_group(AT_FDCWD, g->dir[controller]);
+	if (g->lock_fd[controller] < 0)
+		return g->lock_fd[controller]; /* a sweep came between: rare, and refused */
 	snprintf(g->procs_path[controller], sizeof(g->procs_path[controller]),
 	    "%s/caisson-%d-%u/cgroup.procs", roots[controller], (int)getpid(), counter);
 	for (size_t i = 0; i < CONTROLLERS; i++)
@@ -111,8 +152,11 @@ cgroup_destroy(struct cgroup *g)
 	if (g == NULL)
 		return;
 	for (size_t i = 0; i < CONTROLLERS; i++)
-		if (g->has[i])
+		if (g->has[i]) {
 			rmdir(g->dir[i]);
+			if (g->lock_fd[i] >= 0)
+				close(g->lock_fd[i]);
+		}
 	free(g);
 }
 

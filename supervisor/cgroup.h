@@ -3,6 +3,9 @@
  *
  * As root on cgroup v1 (memory, cpu).  Elsewhere there is no group: memory and
  * processes are then bounded by rlimits, and a share of the processor is refused.
+ *
+ * A group ends with cgroup_destroy().  A killed supervisor leaves an empty directory, which
+ * the next one that makes a group removes.
  */
 #ifndef SUPERVISOR_CGROUP_H
 #define SUPERVISOR_CGROUP_H

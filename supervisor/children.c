@@ -286,7 +286,9 @@ child_on_exit(struct launch *l, const struct exit_facts *exit, void *arg)
 
 	(void)l;
 	log_forbidden(c, exit);
+	STOP_POINT("supervisor.before_exit");
 	tell(c, CONTROL_EXIT, LAYER_NONE, 0, exit);
+	STOP_POINT("supervisor.after_exit");
 	destroy_child(c);
 }
 

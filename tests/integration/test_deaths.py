@@ -6,6 +6,7 @@ programs of build/stops only (common/stop.h).
 """
 
 import concurrent.futures
+import glob
 import os
 import select
 import signal
@@ -242,6 +243,33 @@ class SupervisorDies(Case):
         records = run.check(self)
         outcomes = [r for r in records if r["type"] == "tool.invoked"]
         self.assertEqual([r["outcome"] for r in outcomes], ["interrupted"] * len(outcomes))
+
+    def test_around_the_exit_of_a_worker(self):
+        for point, told in (("before_exit", {LOST}), ("after_exit", {LOST, (1, "exited")})):
+            with self.subTest(point=point):
+                lab = self.lab(way="exit_after_hello")
+                run = lab.run(stop=f"supervisor.{point}").wait()
+                self.assertIn((run.status, run.ending()), told, run.say())
+                run.check(self)
+
+    @unittest.skipUnless(os.geteuid() == 0 and os.path.isdir("/sys/fs/cgroup/memory"),
+                         "needs root and cgroup v1")
+    def test_its_cgroups_go_with_the_next(self):
+        def stale():
+            found = glob.glob("/sys/fs/cgroup/*/caisson-*")
+            return [f for f in found if not os.path.exists(f"/proc/{f.split('-')[-2]}")]
+
+        lab = self.lab(dies="hold", limits="memory: 256MiB")
+        run = lab.run({"calls": 1})
+        lab.held()
+        pid = run.pid("caissond")
+        self.assertTrue(glob.glob(f"/sys/fs/cgroup/*/caisson-{pid}-*"))
+        self.gone(run.kill("caissond"))
+        run.wait()
+        run.check(self)
+        again = self.lab(limits="memory: 256MiB").run({"calls": 1}).wait()
+        self.assertEqual((again.status, again.ending()), FINE, again.say())
+        self.assertFalse([f for f in stale() if f"caisson-{pid}-" in f])
 
     def test_a_command(self):
         lab = self.lab()
