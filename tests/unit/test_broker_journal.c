@@ -666,6 +666,138 @@ START_TEST(an_outage_at_any_call_loses_no_ending)
 		if (ret < 0) {
 			snprintf(want, sizeof(want), "%d-", i);
 			snprintf(told + strlen(told), sizeof(told) - strlen(told), "%s%s",
+/* A sync that does not end holds nothing for ever; what it covers stands, if it does end. */
+START_TEST(a_sync_that_stalls_is_an_outage_until_it_ends)
+{
+	plan.stalled_sync = 2;
+	create(true);
+	journal_stall_after(j, 50);
+	until_available(1);
+	append(1, JOURNAL_EFFECT);
+	until_told("1+");
+	append(2, JOURNAL_EFFECT);
+	turn();
+	until_stalled();
+	append(3, JOURNAL_ENDING); /* written, and waits for a sync behind that one */
+	until_told("1+ 2- 3-");
+	ck_assert_int_eq(available, 0);
+	ck_assert_int_eq(append(4, JOURNAL_EFFECT), -EIO);
+	ck_assert_int_eq(append(5, JOURNAL_ENDING), -EIO);
+	ck_assert(journal_holds(j));
+	release();
+	until_available(1);
+	append(6, JOURNAL_EFFECT);
+	until_told("1+ 2- 3- 6+");
+	ck_assert_str_eq(record_is(2), "o 1 2 3 o 5 6");
+	ck_assert(!journal_holds(j));
+}
+END_TEST
+
+START_TEST(a_stall_while_leaving_refuses_what_is_held_and_keeps_endings)
+{
+	plan.write_error = 3;
+	plan.write_errno = EIO;
+	plan.stalled_sync = 2; /* the one that ends segment 1 */
+	create(true);
+	journal_stall_after(j, 50);
+	until_available(1);
+	append(1, JOURNAL_EFFECT);
+	until_told("1+");
+	append(2, JOURNAL_ENDING);
+	append(3, JOURNAL_EFFECT);
+	until_told("1+ 2- 3-");
+	until_stalled();
+	ck_assert_int_eq(append(4, JOURNAL_ENDING), -EIO);
+	/* The stall is noticed behind all this, and doubles nothing. */
+	struct timeval later = { .tv_usec = 120000 };
+	event_base_loopexit(base, &later);
+	event_base_dispatch(base);
+	release();
+	until_available(1);
+	append(5, JOURNAL_EFFECT);
+	until_told("1+ 2- 3- 5+");
+	ck_assert_str_eq(record_is(2), "o 1 o 2 4 5");
+}
+END_TEST
+
+static int lost[8], nlost;
+
+static void
+on_lost(void *arg, bool ok)
+{
+	on_done(arg, ok);
+	if (!ok && journal_lost(j))
+		lost[nlost++] = *(int *)arg;
+}
+
+static int
+append_with(int i, enum journal_class class, journal_fn *done)
+{
+	struct msg_record r = { 0 };
+	char id[32];
+
+	snprintf(id, sizeof(id), "%d", i);
+	numbers[i] = i;
+	r.id = slice_of(id);
+	r.type = slice_of("grant.usage.released");
+	r.at = 1;
+	return journal_append(j, &r, class, done, &numbers[i]);
+}
+
+/* What was refused may stand all the same; only what stands is given back (D-10). */
+START_TEST(a_refused_record_says_whether_it_stands)
+{
+	plan.sync_error = _i == 0 ? 2 : 0;
+	plan.write_error = _i == 1 ? 3 : 0;
+	plan.write_errno = ENOSPC;
+	nlost = 0;
+	create(true);
+	until_available(1);
+	append(1, JOURNAL_EFFECT);
+	until_told("1+");
+	append_with(2, JOURNAL_EFFECT, on_lost);
+	until_told("1+ 2-");
+	ck_assert_int_eq(nlost, _i);
+}
+END_TEST
+
+/* The callback of a release waits with it, through two segments that fail. */
+START_TEST(a_release_calls_back_once_it_stands)
+{
+	plan.write_error = 3;
+	plan.write_errno = EIO;
+	plan.short_write = 4;
+	plan.short_bytes = 3;
+	create(true);
+	until_available(1);
+	append(1, JOURNAL_EFFECT);
+	until_told("1+");
+	ck_assert_int_eq(append_with(2, JOURNAL_RELEASE, on_done), 0);
+	append(3, JOURNAL_ENDING);
+	until_told("1+ 3-");
+	/* In the outage itself, too. */
+	ck_assert_int_eq(append_with(4, JOURNAL_RELEASE, on_done), 0);
+	while (!strstr(told, "4+"))
+		event_base_loop(base, EVLOOP_ONCE);
+	ck_assert_str_eq(told, "1+ 3- 2+ 4+");
+	ck_assert_str_eq(record_is(3), "o 1 o 2 3 4");
+}
+END_TEST
+
+START_TEST(the_end_does_not_wait_for_a_sync_that_stalls)
+{
+	plan.stalled_sync = 1;
+	create(true);
+	until_available(1);
+	append(1, JOURNAL_EFFECT);
+	turn();
+	until_stalled();
+	journal_destroy(j); /* returns, though nobody lets the sync go */
+	j = NULL;
+	release();
+}
+END_TEST
+
 			    *told ? " " : "", want);
 		}
 		while (snprintf(want, sizeof(want), "%d", i),
@@ -737,3 +869,8 @@ main(void)
 	srunner_free(r);
 	return failed != 0;
 }
+	tcase_add_test(outage, a_sync_that_stalls_is_an_outage_until_it_ends);
+	tcase_add_test(outage, a_stall_while_leaving_refuses_what_is_held_and_keeps_endings);
+	tcase_add_loop_test(outage, a_refused_record_says_whether_it_stands, 0, 2);
+	tcase_add_test(outage, a_release_calls_back_once_it_stands);
+	tcase_add_test(outage, the_end_does_not_wait_for_a_sync_that_stalls);
