@@ -81,6 +81,7 @@ struct child {
 	struct pipe in, out, err;
 	struct buf input; /* bytes for `in` */
 	size_t input_done; /* of them, written */
+	uint64_t signals; /* a command's: mask of what waits for CONTROL_STARTED */
 	size_t logged_bytes; /* of a provider's standard error */
 	/* providers only */
 	unsigned starts;
@@ -184,9 +185,9 @@ struct call {
 	struct buf path; /* decided, packed */
 	struct grant *grant; /* decided by */
 	bool reserved; /* a bounded use is held */
+	bool interrupted; /* the operation ended while the record was on its way: nobody waits */
 	bool timed_out;
 	TAILQ_ENTRY(call) link; /* operation.calls */
-	bool interrupted; /* the operation ended while the record was on its way: nobody waits */
 	TAILQ_ENTRY(call) queue; /* child.waiting, in CALL_WAITING */
 };
 
@@ -351,6 +352,9 @@ void pipe_close(struct pipe *p);
 void pipe_resume(struct child *c);
 void command_input(struct child *c, struct slice data);
 void command_input_end(struct child *c);
+/* Sends it; one that comes before CONTROL_STARTED is sent then. */
+void command_signal(struct child *c, unsigned signo);
+void command_started(struct child *c);
 
 /* ---- record.c ------------------------------------------------------------------------- */
 

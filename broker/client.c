@@ -124,7 +124,6 @@ handle_signal(struct client *c, const struct message *m)
 	const struct msg_operation_signal *s = &m->u.operation_signal;
 	struct operation *op = client_operation(c, s->operation);
 	struct msg_operation_signal_reply reply = { 0 };
-	struct control signal = { .verb = CONTROL_SIGNAL, .kind = CHILD_COMMAND };
 	bool allowed = false;
 
 	for (size_t i = 0; i < countof(allowed_signals); i++)
@@ -135,12 +134,7 @@ handle_signal(struct client *c, const struct message *m)
 		link_refuse(c->link, m->msgid, "invalid_argument",
 		    "this signal cannot be sent; stop the operation instead", false);
 	} else {
-		if (op->session->worker.state == CHILD_RUNNING) {
-			signal.session = op->session->id;
-			signal.index = op->session->worker.index;
-			signal.error = (int32_t)s->signo;
-			control_tell(c->broker, &signal);
-		}
+		command_signal(&op->session->worker, (unsigned)s->signo);
 		link_reply(c->link, MSG_operation_signal_reply, m->msgid, &reply);
 	}
 }

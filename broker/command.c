@@ -188,3 +188,27 @@ command_input_end(struct child *c)
 	if (c->in.event != NULL)
 		event_add(c->in.event, NULL);
 }
+
+/* ---- signals -------------------------------------------------------------------------- */
+
+void
+command_signal(struct child *c, unsigned signo)
+{
+	struct control signal = { .verb = CONTROL_SIGNAL, .kind = CHILD_COMMAND,
+		.session = c->session->id, .index = c->index, .error = (int32_t)signo };
+
+	/* Its first words may be read before the supervisor has said that it runs. */
+	if (c->state == CHILD_ASKED)
+		c->signals |= UINT64_C(1) << signo;
+	else if (c->state == CHILD_RUNNING)
+		control_tell(c->session->broker, &signal);
+}
+
+void
+command_started(struct child *c)
+{
+	for (unsigned signo = 1; c->signals != 0 && signo < 64; signo++)
+		if (c->signals & UINT64_C(1) << signo)
+			command_signal(c, signo);
+	c->signals = 0;
+}

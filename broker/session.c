@@ -461,8 +461,10 @@ session_on_started(struct broker *b, const struct control *c)
 {
 	struct child *child = child_find(b, c);
 
-	if (child != NULL && child->state == CHILD_ASKED)
+	if (child != NULL && child->state == CHILD_ASKED) {
 		child->state = CHILD_RUNNING;
+		command_started(child);
+	}
 }
 
 static void
