@@ -280,6 +280,9 @@ exit_from_facts(const struct msg_operation_event *e)
 
 	if (cause.n == 0)
 		cause = get_map(command, "cause");
+	/* SIGKILL was ours; what it would have been without a listener is SIGSYS. */
+	if (slice_is(get_str(cause, "kind"), "seccomp"))
+		return 128 + SIGSYS;
 	if ((n = get_uint(command, "exitCode", 255)) >= 0)
 		return n;
 	if ((n = get_uint(command, "signal", 64)) >= 0)
@@ -288,8 +291,6 @@ exit_from_facts(const struct msg_operation_event *e)
 		return n;
 	if ((n = get_uint(cause, "signo", 64)) >= 0)
 		return 128 + n;
-	if (slice_is(get_str(cause, "kind"), "seccomp"))
-		return 128 + SIGSYS;
 	if (slice_is(get_str(cause, "kind"), "oom"))
 		return 128 + SIGKILL;
 	return -ENOENT;

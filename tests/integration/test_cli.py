@@ -546,7 +546,7 @@ class Exec(Cli):
         self.assertEqual(p.stdout.readline(), b"2\n")
         p.send_signal(signal.SIGINT)
         p.communicate(timeout=wire.TIMEOUT)
-        self.assertEqual(p.returncode, 4)
+        self.assertEqual(p.returncode, 128 + signal.SIGKILL)
         self.assertEqual(self.log()["params"], {"operation": "op-1", "kill": True})
 
     def test_an_interrupt_reaches_it_while_the_terminal_is_stopped(self):
