@@ -60,9 +60,7 @@ grants:
 class Lab:
     """One directory, for one run."""
 
-    def __init__(self, way="calls", dies="never", at=1, effect="write", bounded=True,
-                 build=STOPS, limits=""):
-        self.build = build
+    def __init__(self, way="calls", dies="never", at=1, effect="write", bounded=True, limits=""):
         self.path = pathlib.Path(tempfile.mkdtemp(prefix="caisson-deaths-"))
         os.chmod(self.path, 0o755)
         self.state, self.effects = self.path / "state", self.path / "effects"
@@ -72,7 +70,7 @@ class Lab:
         app.mkdir(parents=True)
         for source in (HERE / "deaths_agent.py", HERE / "deaths_provider.py", HERE / "wire.py",
                        wire.SDK / "caisson.py"):
-            shutil.copy(source, app)
+            shutil.copyfile(source, app / source.name)
         for name in ("at", "go"):
             os.mkfifo(self.effects / name)
             os.chmod(self.effects / name, 0o666)
@@ -90,8 +88,8 @@ class Lab:
             run.end()
         shutil.rmtree(self.path, ignore_errors=True)
 
-    def run(self, message=None, stop=None, **more):
-        return Run(self, ["run", "-c", str(self.config), "--state", str(self.state), "-o", "jsonl",
+    def run(self, message=None, stop=None, output="jsonl", **more):
+        return Run(self, ["run", "-c", str(self.config), "--state", str(self.state), "-o", output,
                           "-m", json.dumps(message or {})], stop, **more)
 
     def exec(self, *command, stop=None, **more):
@@ -104,7 +102,7 @@ class Lab:
         return log.read_text().split() if log.exists() else []
 
     def audit(self, *words):
-        return subprocess.run([self.build / "bin" / "caisson", "audit", *words,
+        return subprocess.run([wire.BUILD / "bin" / "caisson", "audit", *words,
                                "--state", str(self.state)], capture_output=True, text=True,
                               stdin=subprocess.DEVNULL, timeout=wire.TIMEOUT, check=False)
 
@@ -136,7 +134,7 @@ class Run:
         self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
         self.process = subprocess.Popen(
             [sys.executable, "-B", HERE / "deaths_reaper.py", self.report, str(LEFT_SECONDS),
-             lab.build / "bin" / "caisson", *words],
+             (wire.BUILD if stop is None else STOPS) / "bin" / "caisson", *words],
             env=env, stdin=stdin, stdout=stdout or self.out, stderr=self.err)
 
     def end(self):
@@ -240,8 +238,8 @@ class Run:
             words = line.replace("->", "").split()
             pid, inode = int(words[4]), int(words[5].split(":")[2])
             if inode in uids and pid > 0:
-                alive = os.path.exists(f"/proc/{pid}") or line.split(":", 1)[1] not in self.locks()
-                test.assertTrue(alive, line)
+                taken = line.split(":", 1)[1]
+                test.assertTrue(os.path.exists(f"/proc/{pid}") or taken not in self.locks(), line)
 
     @staticmethod
     def locks():

@@ -723,6 +723,40 @@ START_TEST(an_index_made_again_gives_the_same_state)
 }
 END_TEST
 
+/* D-11: an open operation has the last number that it may have used, one that has ended that
+ * of its terminal event.  A broker that takes over goes on behind the one, repeats the other. */
+START_TEST(sequences_in_the_state_are_safe_to_go_on_from)
+{
+	struct msg_record r = record("acc", RECORD_operation_accepted);
+	struct ledger l;
+	char text[512];
+
+	begin();
+	SET(r, operation, "op-1");
+	SET(r, detail, "turn");
+	r.has_sequence = true;
+	r.sequence = 1000;
+	put(&r);
+	SET(r, operation, "op-2");
+	put(&r);
+	SET(r, operation, "op-3");
+	put(&r);
+	put_block("op-2", 2000);
+	r = record("end", RECORD_operation_ended);
+	SET(r, operation, "op-3");
+	SET(r, cause, "completed");
+	r.has_sequence = true;
+	r.sequence = 7;
+	put(&r);
+	put_file(1, w.file.p, w.file.n);
+	open_ledger(&l, false);
+	state_text(&l, text, sizeof(text));
+	ck_assert_str_eq(
+	    text, "op-1 turn 1000 []; op-2 turn 2000 []; op-3 turn 7 completed; ");
+	ledger_finish(&l);
+}
+END_TEST
+
 START_TEST(a_large_state_comes_in_pages)
 {
 	struct index_state s;
@@ -1067,6 +1101,7 @@ main(void)
 	tcase_add_test(t, a_head_is_replaced_whole);
 	t = add_case(s, "ledger");
 	tcase_add_loop_test(t, the_state_is_what_the_record_implies, 0, 2);
+	tcase_add_test(t, sequences_in_the_state_are_safe_to_go_on_from);
 	tcase_add_test(t, an_index_made_again_gives_the_same_state);
 	tcase_add_test(t, a_large_state_comes_in_pages);
 	tcase_add_test(t, a_segment_made_and_never_begun_is_the_last_one);
