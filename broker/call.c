@@ -445,7 +445,7 @@ outcome_record(struct operation *op, const struct call *c, enum record_outcome o
 		RECORD_TEXT(&r, cause, cause);
 	r.has_bytes = outcome == record_outcome_succeeded;
 	r.bytes = bytes;
-	journal_append(op->broker->journal, &r, JOURNAL_ENDING, NULL, NULL);
+	journal_append(op->broker->journal, &r, JOURNAL_OUTCOME, NULL, NULL);
 }
 
 static void

@@ -186,12 +186,14 @@ journal_create(struct event_base *base, const struct journal_io *io, bool durabl
 	j->phase = PHASE_UNKNOWN;
 	j->sync = journal_sync_create(io);
 	j->turn = event_new(base, -1, 0, journal_on_turn, j);
+	j->late = evtimer_new(base, journal_on_turn, j);
 	j->retry = evtimer_new(base, journal_on_retry, j);
 	j->stall = evtimer_new(base, journal_on_stall, j);
 	if (j->sync)
 		j->on_sync = event_new(
 		    base, journal_sync_fd(j->sync), EV_READ | EV_PERSIST, journal_on_sync, j);
-	if (!j->turn || !j->retry || !j->stall || !j->on_sync || event_add(j->on_sync, NULL) < 0) {
+	if (!j->turn || !j->late || !j->retry || !j->stall || !j->on_sync ||
+	    event_add(j->on_sync, NULL) < 0) {
 		ret = errno;
 		journal_destroy(j);
 		errno = ret ? ret : ENOMEM;
@@ -251,6 +253,8 @@ journal_destroy(struct journal *j)
 	journal_sync_destroy(j->sync);
 	if (j->turn)
 		event_free(j->turn);
+	if (j->late)
+		event_free(j->late);
 	if (j->on_sync)
 		event_free(j->on_sync);
 	if (j->retry)
@@ -363,7 +367,11 @@ append_out(
 	/* The next segment in time, so that normal operation never waits for it. */
 	if (j->length + j->out.n > (j->reserved - reserve_of(j->reserved)) / 2)
 		journal_want_segment(j);
-	journal_wake(j);
+	/* The timer is not taken back when company comes first: that would be most times. */
+	if (class != JOURNAL_OUTCOME)
+		journal_wake(j);
+	else if (!evtimer_pending(j->late, NULL))
+		event_add(j->late, &(struct timeval){ .tv_usec = JOURNAL_LATE_MS * 1000 });
 	return 0;
 }
 

@@ -85,10 +85,13 @@ void journal_segment(struct journal *j, int fd, uint64_t number, uint64_t reserv
 /* The segment asked for cannot be made (an errno); it is asked for again after a while. */
 void journal_no_segment(struct journal *j, int error);
 
+#define JOURNAL_LATE_MS 2 /* an outcome follows its reply (D-11), and rarely alone */
+
 /* How much of the reservation at the end of a segment a record may use. */
 enum journal_class {
 	JOURNAL_EFFECT, /* a new effect: refused when only the reserve is left */
-	JOURNAL_ENDING, /* outcomes, endings: may use the reserve */
+	JOURNAL_ENDING, /* endings: may use the reserve */
+	JOURNAL_OUTCOME, /* as an ending, but nobody waits: it leaves with the next write, or JOURNAL_LATE_MS later */
 	JOURNAL_RELEASE, /* as an ending, but its callback stays with it through an outage */
 };
 

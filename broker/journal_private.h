@@ -41,6 +41,7 @@ struct journal {
 	void *arg;
 	bool durable;
 	struct event *turn; /* active: something is left for the end of this turn */
+	struct event *late; /* pending: an outcome waits for company */
 	struct event *on_sync;
 	struct event *retry;
 	struct event *stall; /* pending while a sync is on its way */

@@ -24,7 +24,7 @@ wanted(int argc, char **argv, const char *name)
 static int
 journal_directory(void)
 {
-	static char path[] = "bench-journal-XXXXXX";
+	char path[] = "bench-journal-XXXXXX";
 	int fd;
 
 	if (mkdtemp(path) == NULL || (fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)

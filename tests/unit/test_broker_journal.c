@@ -390,6 +390,28 @@ START_TEST(relaxed_waits_for_the_write_only)
 }
 END_TEST
 
+/* The timer of an outcome that nothing follows, and one that is late for nothing. */
+START_TEST(an_outcome_leaves_with_the_next_write_or_a_little_later)
+{
+	create(false);
+	until_available(1);
+	ck_assert_int_eq(append_sized(1, JOURNAL_OUTCOME, 0, false), 0);
+	ck_assert_int_eq(plan.writes, 1);
+	ck_assert_int_eq(append(2, JOURNAL_EFFECT), 0);
+	until_told("2+");
+	ck_assert_int_eq(plan.writes, 2);
+	ck_assert_str_eq(record_is(1), "o 1 2");
+	ck_assert_int_eq(append_sized(3, JOURNAL_OUTCOME, 0, false), 0);
+	while (plan.writes < 3)
+		event_base_loop(base, EVLOOP_ONCE);
+	ck_assert_str_eq(record_is(1), "o 1 2 3");
+	ck_assert_int_eq(append_sized(4, JOURNAL_OUTCOME, 0, false), 0);
+	journal_destroy(j);
+	j = NULL;
+	ck_assert_str_eq(record_is(1), "o 1 2 3 4");
+}
+END_TEST
+
 START_TEST(records_that_nobody_waits_for_cost_no_sync)
 {
 	create(true);
@@ -644,28 +666,6 @@ START_TEST(a_segment_nobody_asked_for_is_closed)
 }
 END_TEST
 
-/* At every write and every sync of a run: no callback is lost or doubled, refused or not;
- * what was told to be durable is in the record; endings are there in any case. */
-START_TEST(an_outage_at_any_call_loses_no_ending)
-{
-	int at = _i / 3 + 1, kind = _i % 3, i;
-	const char *record;
-	char want[16];
-
-	plan.short_write = kind == 0 ? at : 0;
-	plan.short_bytes = 60;
-	plan.write_error = kind == 1 ? at : 0;
-	plan.write_errno = ENOSPC;
-	plan.sync_error = kind == 2 ? at : 0;
-	create(true);
-	until_available(1);
-	for (i = 1; i <= 12; i++) {
-		enum journal_class class = i % 3 ? JOURNAL_EFFECT : JOURNAL_ENDING;
-		int ret = append(i, class);
-
-		if (ret < 0) {
-			snprintf(want, sizeof(want), "%d-", i);
-			snprintf(told + strlen(told), sizeof(told) - strlen(told), "%s%s",
 /* A sync that does not end holds nothing for ever; what it covers stands, if it does end. */
 START_TEST(a_sync_that_stalls_is_an_outage_until_it_ends)
 {
@@ -797,6 +797,28 @@ START_TEST(the_end_does_not_wait_for_a_sync_that_stalls)
 }
 END_TEST
 
+/* At every write and every sync of a run: no callback is lost or doubled, refused or not;
+ * what was told to be durable is in the record; endings are there in any case. */
+START_TEST(an_outage_at_any_call_loses_no_ending)
+{
+	int at = _i / 3 + 1, kind = _i % 3, i;
+	const char *record;
+	char want[16];
+
+	plan.short_write = kind == 0 ? at : 0;
+	plan.short_bytes = 60;
+	plan.write_error = kind == 1 ? at : 0;
+	plan.write_errno = ENOSPC;
+	plan.sync_error = kind == 2 ? at : 0;
+	create(true);
+	until_available(1);
+	for (i = 1; i <= 12; i++) {
+		enum journal_class class = i % 3 ? JOURNAL_EFFECT : JOURNAL_ENDING;
+		int ret = append(i, class);
+
+		if (ret < 0) {
+			snprintf(want, sizeof(want), "%d-", i);
+			snprintf(told + strlen(told), sizeof(told) - strlen(told), "%s%s",
 			    *told ? " " : "", want);
 		}
 		while (snprintf(want, sizeof(want), "%d", i),
@@ -843,6 +865,7 @@ main(void)
 	tcase_add_test(order, what_comes_during_a_sync_shares_the_next_one);
 	tcase_add_test(order, nothing_is_durable_before_its_sync_has_ended);
 	tcase_add_test(order, relaxed_waits_for_the_write_only);
+	tcase_add_test(order, an_outcome_leaves_with_the_next_write_or_a_little_later);
 	tcase_add_test(order, records_that_nobody_waits_for_cost_no_sync);
 	tcase_add_test(order, destroy_syncs_and_does_not_call_back);
 	suite_add_tcase(s, order);
@@ -860,6 +883,11 @@ main(void)
 	tcase_add_test(outage, a_new_segment_that_cannot_be_begun_is_left_in_turn);
 	tcase_add_test(outage, a_segment_that_cannot_be_made_is_asked_for_again);
 	tcase_add_test(outage, a_segment_nobody_asked_for_is_closed);
+	tcase_add_test(outage, a_sync_that_stalls_is_an_outage_until_it_ends);
+	tcase_add_test(outage, a_stall_while_leaving_refuses_what_is_held_and_keeps_endings);
+	tcase_add_loop_test(outage, a_refused_record_says_whether_it_stands, 0, 2);
+	tcase_add_test(outage, a_release_calls_back_once_it_stands);
+	tcase_add_test(outage, the_end_does_not_wait_for_a_sync_that_stalls);
 	tcase_add_loop_test(outage, an_outage_at_any_call_loses_no_ending, 0, 3 * 14);
 	suite_add_tcase(s, outage);
 	r = srunner_create(s);
@@ -868,8 +896,3 @@ main(void)
 	srunner_free(r);
 	return failed != 0;
 }
-	tcase_add_test(outage, a_sync_that_stalls_is_an_outage_until_it_ends);
-	tcase_add_test(outage, a_stall_while_leaving_refuses_what_is_held_and_keeps_endings);
-	tcase_add_loop_test(outage, a_refused_record_says_whether_it_stands, 0, 2);
-	tcase_add_test(outage, a_release_calls_back_once_it_stands);
-	tcase_add_test(outage, the_end_does_not_wait_for_a_sync_that_stalls);
