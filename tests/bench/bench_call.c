@@ -200,7 +200,7 @@ call_in_flight(int argc, char **argv)
 	struct setting s = { .payload = 960, .calls = 10000, .flight = 32, .passes = PASSES };
 	struct result r;
 
-	if (!wanted(argc, argv, "T5"))
+	if (!wanted(argc, argv, "T5") && !wanted(argc, argv, "T5w"))
 		return;
 	measure(&s, &r);
 	print_series("T5", "calls/s", &r.rate, "32 in flight, against a batching relay");

@@ -1,0 +1,420 @@
+/*
+ * bench_spawn: what a chamber costs (T9, T14, T15, T17).
+ *
+ *	bench_spawn TARGET DYNAMIC [NAME...]
+ *
+ * TARGET is a static program that ends at once, or with an argument waits for its end;
+ * DYNAMIC one that links the product's libraries and waits.  run.py builds both.
+ */
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <event2/event.h>
+
+#include "common/log.h"
+#include "supervisor/launch.h"
+#include "supervisor/profiles.h"
+#include "tests/bench/bench.h"
+
+#define PASSES	  9
+#define SPAWNS	  20 /* of each side in a pass */
+#define BIG	  (256u << 20) /* bytes touched by the large supervisor */
+#define IDLE	  40 /* workers at once for T17 */
+#define BENCH_UID 99999u
+
+static const char *target, *dynamic;
+static char target_dir[4096], in_chamber[4200];
+static struct event_base *base;
+
+static bool
+wanted(int argc, char **argv, const char *name)
+{
+	for (int i = 3; i < argc; i++)
+		if (strcmp(argv[i], name) == 0)
+			return true;
+	return argc < 4;
+}
+
+/* ---- one chamber -------------------------------------------------------------------------- */
+
+struct waiting {
+	bool started, over;
+};
+
+static void
+on_started(struct launch *l, void *arg)
+{
+	struct waiting *w = arg;
+
+	(void)l;
+	w->started = true;
+	event_base_loopbreak(base);
+}
+
+static void
+on_refused(struct launch *l, enum layer layer, int error, const struct exit_facts *exit,
+    void *arg)
+{
+	char why[512];
+
+	(void)l;
+	(void)exit;
+	(void)arg;
+	launch_explain(layer, error, why, sizeof why);
+	fprintf(stderr, "bench: %s: %s: %s\n", layer_name(layer), strerror(error), why);
+	_exit(1);
+}
+
+static void
+on_exit_facts(struct launch *l, const struct exit_facts *exit, void *arg)
+{
+	struct waiting *w = arg;
+
+	(void)l;
+	(void)exit;
+	w->over = true;
+	event_base_loopbreak(base);
+}
+
+static const struct launch_handler handler = { on_started, on_refused, on_exit_facts };
+
+static struct launch *
+chamber_start(struct waiting *w, bool stay)
+{
+	char *argv[] = { in_chamber, stay ? (char[]){ "stay" } : NULL, NULL };
+	char *env[] = { (char[]){ "PATH=/usr/bin" }, NULL };
+	const struct chamber_mount mount = { .source = target_dir, .target = "/app" };
+	const struct chamber c = { .profile = "native", .argv = argv, .env = env, .mounts = &mount,
+		.nmounts = 1, .init = true, .die_with_parent = true, .uid = BENCH_UID,
+		.gid = BENCH_UID };
+	enum layer layer;
+	struct launch *l;
+	int r;
+
+	w->started = w->over = false;
+	r = launch_start(base, &c, &handler, w, &l, &layer);
+	if (r < 0) {
+		fprintf(stderr, "bench: %s: %s\n", layer_name(layer), strerror(-r));
+		exit(1);
+	}
+	return l;
+}
+
+/* From the order to the reaped exit, everything in between. */
+static double
+chamber_once_us(void)
+{
+	struct waiting w;
+	uint64_t begun = now_ns();
+
+	chamber_start(&w, false);
+	while (!w.over)
+		event_base_dispatch(base);
+	return (double)(now_ns() - begun) / 1000;
+}
+
+/* ---- peers -------------------------------------------------------------------------------- */
+
+static double
+spawn_once_us(char *const *argv)
+{
+	uint64_t begun = now_ns();
+	char *env[] = { NULL };
+	int status;
+	pid_t pid;
+
+	if (posix_spawn(&pid, argv[0], NULL, NULL, argv, env) != 0)
+		die(argv[0]);
+	if (waitpid(pid, &status, 0) < 0 || status != 0) {
+		fprintf(stderr, "bench: %s failed\n", argv[0]);
+		exit(1);
+	}
+	return (double)(now_ns() - begun) / 1000;
+}
+
+static double
+bwrap_once_us(void)
+{
+	char *argv[] = { (char[]){ "/usr/bin/bwrap" }, (char[]){ "--unshare-all" },
+		(char[]){ "--ro-bind" }, (char[]){ "/" }, (char[]){ "/" }, NULL, NULL };
+
+	argv[5] = (char *)(uintptr_t)target;
+	return spawn_once_us(argv);
+}
+
+static double
+bare_once_us(void)
+{
+	char *argv[] = { (char *)(uintptr_t)target, NULL };
+
+	return spawn_once_us(argv);
+}
+
+typedef double once_fn(void);
+
+/* The medians of `a` and `b`, taken in turns. */
+static void
+in_turns(once_fn *a, once_fn *b, int n, double *ret_a, double *ret_b)
+{
+	double va[PASSES_MAX], vb[PASSES_MAX];
+
+	for (int i = 0; i < n; i++) {
+		va[i] = a();
+		vb[i] = b();
+	}
+	*ret_a = median(va, n);
+	*ret_b = median(vb, n);
+}
+
+static void
+compare(const char *name, once_fn *product, once_fn *floor, const char *what)
+{
+	struct series s = { 0 };
+	double a, b;
+
+	product();
+	floor();
+	for (int pass = 0; pass < PASSES; pass++) {
+		in_turns(product, floor, SPAWNS, &a, &b);
+		add(&s, a, b);
+	}
+	print_series(name, "us", &s, what);
+}
+
+/* ---- T14: the filter ----------------------------------------------------------------------- */
+
+struct filter {
+	size_t n;
+	struct sock_filter insns[4096];
+};
+
+static double
+load_us(const struct sock_filter *insns, size_t n, uint64_t begun)
+{
+	struct sock_fprog prog = { .len = (unsigned short)n,
+		.filter = (struct sock_filter *)(uintptr_t)insns };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER,
+		&prog) < 0)
+		_exit(1);
+	return (double)(now_ns() - begun) / 1000;
+}
+
+static const struct profile *
+native(void)
+{
+	return profile_named("native");
+}
+
+/* In a child of its own, as each load is for the life of a process. */
+static double
+filter_us(struct filter *f, bool build)
+{
+	double *us = shared(sizeof *us), ret;
+	const struct sock_filter *insns = f->insns;
+	size_t n = f->n;
+	uint64_t begun;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		begun = now_ns();
+		if (build && profile_filter(native(), false, &insns, &n) < 0)
+			_exit(1);
+		*us = load_us(insns, n, begun);
+		if (build) {
+			f->n = n;
+			memcpy(f->insns, insns, n * sizeof *insns);
+		}
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
+	ret = *us;
+	munmap(us, sizeof *us);
+	return ret;
+}
+
+/* Before anything in this process has compiled a profile. */
+static void
+filter_setup(void)
+{
+	struct filter *f = shared(sizeof *f);
+	struct series s = { 0 };
+	double a[SPAWNS], b[SPAWNS];
+
+	filter_us(f, true);
+	for (int pass = 0; pass < PASSES; pass++) {
+		for (int i = 0; i < SPAWNS; i++) {
+			a[i] = filter_us(f, false);
+			b[i] = filter_us(f, true);
+		}
+		add(&s, median(a, SPAWNS), median(b, SPAWNS));
+	}
+	print_series("T14", "us", &s, "filter of a worker, against libseccomp's build and load");
+}
+
+/* ---- T15: a large supervisor ---------------------------------------------------------------- */
+
+static void
+large_parent(void)
+{
+	struct series s = { 0 }, spawn = { 0 };
+	double small[SPAWNS], big[SPAWNS], floor_small[SPAWNS], floor_big[SPAWNS];
+	void *p;
+
+	for (int pass = 0; pass < PASSES; pass++) {
+		for (int i = 0; i < SPAWNS; i++) {
+			small[i] = chamber_once_us();
+			floor_small[i] = bare_once_us();
+		}
+		p = mmap(NULL, BIG, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (p == MAP_FAILED)
+			die("mmap");
+		madvise(p, BIG, MADV_NOHUGEPAGE);
+		memset(p, 1, BIG);
+		for (int i = 0; i < SPAWNS; i++) {
+			big[i] = chamber_once_us();
+			floor_big[i] = bare_once_us();
+		}
+		munmap(p, BIG);
+		add(&s, median(big, SPAWNS), median(small, SPAWNS));
+		add(&spawn, median(floor_big, SPAWNS), median(floor_small, SPAWNS));
+	}
+	print_series("T15", "us", &s, "chamber, from a parent of 256 MiB, against a small one");
+	print_series("T15p", "us", &spawn, "posix_spawn, from the same two");
+}
+
+/* ---- T17: memory ----------------------------------------------------------------------------- */
+
+static double
+pss_kb(pid_t pid)
+{
+	char path[64], line[256];
+	unsigned long kb = 0;
+	FILE *f;
+
+	snprintf(path, sizeof path, "/proc/%d/smaps_rollup", (int)pid);
+	f = fopen(path, "re");
+	if (f == NULL)
+		return 0;
+	while (fgets(line, sizeof line, f) != NULL)
+		if (sscanf(line, "Pss: %lu", &kb) == 1)
+			break;
+	fclose(f);
+	return (double)kb;
+}
+
+/* The only child of pid 1 of a chamber. */
+static pid_t
+child_of(pid_t pid)
+{
+	char path[64];
+	int child = 0;
+	FILE *f;
+
+	snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+	f = fopen(path, "re");
+	if (f == NULL || fscanf(f, "%d", &child) != 1)
+		child = 0;
+	if (f != NULL)
+		fclose(f);
+	return child;
+}
+
+static double
+chambers_pss_kb(void)
+{
+	static struct waiting w[IDLE];
+	struct launch *l[IDLE];
+	double kb[IDLE];
+
+	for (int i = 0; i < IDLE; i++) {
+		l[i] = chamber_start(&w[i], true);
+		while (!w[i].started)
+			event_base_dispatch(base);
+	}
+	for (int i = 0; i < IDLE; i++)
+		kb[i] = pss_kb(launch_pid(l[i])) + pss_kb(child_of(launch_pid(l[i])));
+	for (int i = 0; i < IDLE; i++) {
+		launch_kill(l[i], ENDING_released);
+		while (!w[i].over)
+			event_base_dispatch(base);
+	}
+	return median(kb, IDLE);
+}
+
+static double
+dynamic_pss_kb(void)
+{
+	char *argv[] = { (char *)(uintptr_t)dynamic, NULL }, byte;
+	double kb[IDLE];
+	pid_t pid[IDLE];
+	int ready[2];
+
+	for (int i = 0; i < IDLE; i++) {
+		if (pipe(ready) < 0)
+			die("pipe");
+		pid[i] = fork();
+		if (pid[i] == 0) {
+			dup2(ready[1], 1);
+			close(ready[0]);
+			execv(argv[0], argv);
+			_exit(127);
+		}
+		close(ready[1]);
+		if (read(ready[0], &byte, 1) != 1)
+			die(dynamic);
+		close(ready[0]);
+	}
+	for (int i = 0; i < IDLE; i++)
+		kb[i] = pss_kb(pid[i]);
+	for (int i = 0; i < IDLE; i++) {
+		kill(pid[i], SIGKILL);
+		waitpid(pid[i], NULL, 0);
+	}
+	return median(kb, IDLE);
+}
+
+static void
+memory(void)
+{
+	struct series s = { 0 };
+
+	add(&s, chambers_pss_kb(), dynamic_pss_kb());
+	print_series("T17", "KB", &s, "PSS of init and runtime, against one dynamic program");
+}
+
+int
+main(int argc, char **argv)
+{
+	if (argc < 3) {
+		fprintf(stderr, "usage: bench_spawn TARGET DYNAMIC [NAME...]\n");
+		return 2;
+	}
+	target = argv[1];
+	dynamic = argv[2];
+	log_init("bench_spawn", LOG_ERROR_);
+	snprintf(target_dir, sizeof target_dir, "%s", target);
+	*strrchr(target_dir, '/') = '\0';
+	snprintf(in_chamber, sizeof in_chamber, "/app/%s", strrchr(target, '/') + 1);
+	be_important();
+	if (wanted(argc, argv, "T14"))
+		filter_setup();
+	base = event_base_new();
+	if (wanted(argc, argv, "T9"))
+		compare("T9", chamber_once_us, bwrap_once_us,
+		    "chamber with a network of its own, against bwrap --unshare-all");
+	if (wanted(argc, argv, "T9b"))
+		compare("T9b", chamber_once_us, bare_once_us, "the same, against posix_spawn alone");
+	if (wanted(argc, argv, "T15"))
+		large_parent();
+	if (wanted(argc, argv, "T17"))
+		memory();
+	event_base_free(base);
+	return 0;
+}

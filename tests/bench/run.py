@@ -1,0 +1,135 @@
+#!/usr/bin/python3
+"""Runs the benchmarks and prints one table of figures, floors, ratios and verdicts.
+
+    tests/bench/run.py [TARGET...]     all targets, or only these (T1, T9, ...)
+
+Every program prints lines of: target, unit, figure, floor, ratio, lowest and highest
+ratio of its passes, what it is.  All are medians over passes that alternate product and
+floor.  Bounds are those of docs/PERFORMANCE.md.  The exit status says whether everything
+ran, not how fast it was: a busy machine is no failure.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+BUILD = pathlib.Path(os.environ["CAISSON_BUILD"])
+LIBRARIES = "libevent_core msgpack libseccomp libcap libbsd-overlay libcrypto".split()
+TIMEOUT = 150  # seconds for one program
+
+# target: (excellent, poor, larger is better); poor None: no such bound
+BOUNDS = {
+    "T1": (1.15, 1.5, False),
+    "T2": (1.5, 2, False),
+    "T3": (1.2, 1.4, False),
+    "T4": (1.25, 2, False),
+    "T5": (0.65, 0.2, True),
+    "T5w": (5, 1, True),
+    "T9": (0.5, 1, False),
+    "T14": (0.2, 1, False),
+    "T15": (1.1, 40, False),
+    "T17": (0.5, None, False),
+    "T23": (1.15, 1.4, False),
+    "T24": (1.15, 1.5, False),
+    "T25": (12, 1, True),
+    "T26": (1, None, True),
+    "T26c": (1.05, None, False),
+}
+
+PROGRAMS = {
+    "bench_call": "T1 T2 T1c T3 T4 T5 T5w T23 T24 T25".split(),
+    "bench_ledger": "T26 T26s T26c".split(),
+    "bench_spawn": "T9 T9b T14 T15 T15p T17".split(),
+}
+
+NOT_RUN = {
+    "T6": "no MCP TypeScript SDK here: against node nothing was measured",
+    "T16": "cgroups are measured with issue B's pool",
+}
+
+
+def targets(directory):
+    """The programs that chambers are measured with."""
+    source = str(HERE / "target.c")
+    static, dynamic = directory / "target", directory / "dynamic"
+    compiler = os.environ.get("CC", "cc")
+    libs = subprocess.run(["pkg-config", "--libs", *LIBRARIES], check=True, text=True,
+                          stdout=subprocess.PIPE).stdout.split()
+    subprocess.run([compiler, "-O2", "-static", "-nostdlib", "-ffreestanding",
+                    "-fno-stack-protector", "-o", static, source], check=True)
+    subprocess.run([compiler, "-O2", "-DBENCH_DYNAMIC", "-o", dynamic, source,
+                    "-Wl,--no-as-needed", *libs], check=True)
+    return [str(static), str(dynamic)]
+
+
+def verdict(target, ratio):
+    if target not in BOUNDS:
+        return "", ""
+    excellent, poor, larger = BOUNDS[target]
+    sign = "≥" if larger else "≤"
+    bounds = f"{sign} {excellent:g}" + ("" if poor is None else f" / {poor:g}")
+    better = ratio >= excellent if larger else ratio <= excellent
+    worse = poor is not None and (ratio <= poor if larger else ratio >= poor)
+    return bounds, "excellent" if better else "poor" if worse else "between"
+
+
+def show(line):
+    target, unit, figure, floor, ratio, low, high, what = line.split("\t")
+    bounds, word = verdict(target, float(ratio))
+    print(f"{target:5} {float(figure):10.1f} {float(floor):10.1f} {unit:8} {float(ratio):7.3f} "
+          f"{float(low):7.3f}-{float(high):<8.3f} {bounds:13} {word:10} {what}", flush=True)
+
+
+def run(argv, directory):
+    """Runs one program; its lines are shown as they come.  True if it ended well."""
+    process = subprocess.Popen(["timeout", str(TIMEOUT), *argv], cwd=directory, text=True,
+                               stdout=subprocess.PIPE)
+    for line in process.stdout:
+        show(line.rstrip("\n"))
+    return process.wait() == 0
+
+
+def missing(program):
+    if program != "bench_spawn":
+        return None
+    if os.geteuid() != 0:
+        return "needs root: chambers and bwrap are both measured as root"
+    return None if shutil.which("bwrap") else "bwrap is not installed"
+
+
+def main():
+    wanted = sys.argv[1:]
+    load = os.getloadavg()[0]
+    print(f"load {load:.2f} on {os.cpu_count()} CPUs"
+          + (": the figures are of a busy machine" if load > 0.7 else ""))
+    print(f"{'':5} {'figure':>10} {'floor':>10} {'unit':8} {'ratio':>7} {'of passes':16} "
+          f"{'good / poor':13} verdict")
+    ok = True
+    # Beneath the build: journals are to lie on a real file system.
+    BUILD.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=BUILD) as name:
+        directory = pathlib.Path(name)
+        directory.chmod(0o755)
+        extra = {"bench_spawn": targets(directory)}
+        for program, names in PROGRAMS.items():
+            chosen = [n for n in names if n in wanted]
+            if wanted and not chosen:
+                continue
+            why = missing(program)
+            if why:
+                print(f"{' '.join(chosen or names)}: not run: {why}")
+                continue
+            argv = [str(BUILD / "bench" / program), *extra.get(program, []), *chosen]
+            ok = run(argv, directory) and ok
+    for target, why in NOT_RUN.items():
+        if not wanted or target in wanted:
+            print(f"{target}: not run: {why}")
+    sys.exit(0 if ok else 1)
+
+
+if __name__ == "__main__":
+    main()
