@@ -65,6 +65,7 @@ static const unsigned stage_after[STAGE_MAX] = {
 };
 
 static void launch_settle(struct launch *l);
+static void socket_drain(struct launch *l);
 
 /* ---- killing ---- */
 
@@ -151,7 +152,13 @@ notify_on_readable(evutil_socket_t fd, short events, void *arg)
 		l->syscall = (uint32_t)n.data.nr;
 		l->arch = n.data.arch;
 	}
-	if (!l->started)
+	/*
+	 * A program may break the list in its first instant, before we have read that it was
+	 * started, or before launcher and init have closed the socket, too.  From the report
+	 * of the exec on it is the program.
+	 */
+	socket_drain(l);
+	if ((l->seen & 1u << STAGE_EXEC) == 0)
 		launch_fail(l, LAYER_SECCOMP, EPERM);
 	kill_all(l);
 }
