@@ -182,6 +182,13 @@ session_check_worker(struct session *s)
 		s->half_at_ms = s->broker->now_ms + EXIT_HALF_MS;
 }
 
+/* Open, and not read until the client's queue is short again. */
+static bool
+is_held(const struct pipe *p)
+{
+	return p->event != NULL && !event_pending(p->event, EV_READ, NULL);
+}
+
 void
 session_streams_moved(struct session *s)
 {
@@ -198,7 +205,7 @@ session_half_passed(struct session *s)
 
 	/* A client that reads slowly is no reason to lose what the worker wrote. */
 	if (w->state == CHILD_GONE && !s->operation->ended &&
-	    !operation_may_output(s->operation)) {
+	    (is_held(&w->out) || is_held(&w->err))) {
 		session_streams_moved(s);
 		return;
 	}

@@ -152,7 +152,7 @@ decode_field(struct decode *d, const struct field_desc *f, const struct value *v
 		if (n < f->min || n > f->max)
 			return "length out of range";
 		if (f->type == FIELD_STR && has_nul(v->bytes))
-			return "NUL in a string";
+			return "holds a NUL";
 		*(struct slice *)field = v->bytes;
 		break;
 	case FIELD_VALUE:

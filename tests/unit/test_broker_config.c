@@ -350,7 +350,7 @@ static const struct {
 	{ bad_owner, "config.broker 1", "owner",
 	    "does not begin with human:, agent:, group: or service:" },
 	{ nul_in_purpose, "config.broker 1", "purpose", "holds a NUL" },
-	{ nul_in_id, "config.runtime 2", "id", "holds a NUL" },
+	{ nul_in_id, "config.runtime 3", "id", "holds a NUL" },
 	{ same_runtime, "config.runtime (r0)", "id", "stands twice" },
 	{ same_provider, "config.provider (p0)", "id", "stands twice" },
 	{ same_tool, "config.tool (files.read)", "name", "stands twice" },

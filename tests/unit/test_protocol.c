@@ -759,7 +759,7 @@ START_TEST(a_name_with_a_nul_in_it_is_a_fault)
 	ck_assert_int_eq(protocol_request(&frame, MSG_hello, 1, &m), 0);
 	ck_assert_int_eq(protocol_decode(frame.p + 4, frame.n - 4, ROLE_WORKER, ROLE_BROKER,
 			     LINK_NEW, NULL, NULL, &got, &fault), -EPROTO);
-	ck_assert_str_eq(fault.rule, "NUL in a string");
+	ck_assert_str_eq(fault.rule, "holds a NUL");
 	buf_finish(&frame);
 }
 END_TEST
