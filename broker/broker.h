@@ -350,6 +350,8 @@ int pipe_write(struct pipe *p, struct child *c, int fd);
 void pipe_close(struct pipe *p);
 /* The client's queue has room again: for streams and for the worker's own frames. */
 void pipe_resume(struct child *c);
+/* What it wrote before the ending that is about to be told, as far as pipes hold it. */
+void pipe_drain(struct child *c);
 void command_input(struct child *c, struct slice data);
 void command_input_end(struct child *c);
 /* Sends it; one that comes before CONTROL_STARTED is sent then. */

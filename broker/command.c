@@ -98,6 +98,29 @@ pipe_resume(struct child *c)
 	session_streams_moved(c->session);
 }
 
+static void
+drain_one(const struct pipe *p, struct operation *op)
+{
+	static uint8_t chunk[OUTPUT_CHUNK_MAX]; /* as above, which may be one of our callers */
+	ssize_t n;
+
+	if (p->fd < 0)
+		return;
+	n = read(p->fd, chunk, sizeof chunk);
+	if (n > 0)
+		operation_output(op, p->stream, chunk, (size_t)n);
+}
+
+/* One read each: a chunk is what a pipe can hold, and numbers for two events are kept. */
+void
+pipe_drain(struct child *c)
+{
+	if (c->kind == CHILD_PROVIDER)
+		return;
+	drain_one(&c->out, c->session->operation);
+	drain_one(&c->err, c->session->operation);
+}
+
 /* ---- input ---------------------------------------------------------------------------- */
 
 static void

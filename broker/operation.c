@@ -472,6 +472,9 @@ operation_end(struct operation *op, enum ending ending)
 	if (op->ended)
 		return;
 	STOP_POINT("broker.ending_decided");
+	pipe_drain(&op->session->worker);
+	if (op->ended) /* an outage of the journal, noticed on the way */
+		return;
 	op->ended = true;
 	op->ending = ending;
 	call_interrupt_all(op);

@@ -131,7 +131,9 @@ render_other(struct slice body, struct slice kind, bool verbose, struct buf *out
 {
 	struct buf json = { 0 };
 	struct value data;
-	bool known = slice_is(kind, "status") || slice_is(kind, "text_delta");
+	struct slice message = get_str(body, "message");
+	bool known = message.n == 0 &&
+	    (slice_is(kind, "status") || slice_is(kind, "text_delta"));
 
 	if ((!known && !verbose) || kind.n == 0)
 		return;
@@ -139,6 +141,7 @@ render_other(struct slice body, struct slice kind, bool verbose, struct buf *out
 		data.raw.n = 0;
 	text_escape_line(kind, out);
 	add_word(out, get_str(body, "status"));
+	add_word(out, message); /* the turn's own: it started, it drains */
 	if (data.raw.n > 0 && data.type == VALUE_STR) {
 		add_word(out, data.bytes);
 	} else if (data.raw.n > 0) {

@@ -288,7 +288,7 @@ static const struct {
 	{ "\"a\nb\"", "line 1, column " },
 	{ "{\"\\u0000\":1}", "line 1, column " },
 	{ "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]",
-	    "nested more than 28 deep" },
+	    "nested more than 24 deep" },
 };
 
 START_TEST(bad_json_is_refused_with_its_position)
