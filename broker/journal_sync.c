@@ -26,7 +26,7 @@ struct journal_sync {
 };
 
 /* What a thread that never comes back uses: it is held, not lost. */
-static struct journal_sync *left_behind;
+static struct journal_sync *volatile left_behind;
 
 static void
 sync_once(struct journal_sync *s)
