@@ -38,8 +38,10 @@ struct audit {
 static int
 write_out(struct buf *b)
 {
-	int ret = b->failed || fwrite(b->p, 1, b->n, stdout) != b->n ? -EIO : 0;
+	int ret = b->failed ? -EIO : 0;
 
+	if (b->n > 0 && fwrite(b->p, 1, b->n, stdout) != b->n) /* nothing has no address */
+		ret = -EIO;
 	buf_finish(b);
 	*b = (struct buf){ 0 };
 	return ret;
