@@ -2,18 +2,22 @@
  * broker: what the broker's files share: its objects, who owns them, and how one reaches
  * the next.
  *
- *   control.c    the control link to the supervisor: children are asked for and reported
- *   state.c      the ledger's answer at the start; what the broker before us left open
- *   client.c     local clients: submit, attach, stop, signal, input
- *   operation.c  admission, numbered events, exactly one ending (D-2)
- *   session.c    the worker and providers of one operation, from asked for to reaped
- *   turn.c       the envelope of a turn: authority, catalogue, outcome, drain (TU-10 to TU-18)
- *   call.c       one tool call: checks, decision, record, dispatch, settle (TU-19 to TU-29)
- *   command.c    standard streams of a worker, in both directions
- *   record.c     records of the journal, and the keyed digests in them
+ *   control.c      the control link to the supervisor
+ *   state.c        the ledger's answer at the start; what the broker before us left open
+ *   client.c       local clients: submit, attach, stop, signal, input
+ *   operation.c    admission, numbered events, exactly one ending (D-2)
+ *   session.c      one operation's worker and providers, from asked for to reaped;
+ *   session_events.c   what the supervisor and their links say of them
+ *   turn.c         the envelope of a turn: authority, catalogue, drain (TU-10 to TU-18);
+ *   turn_request.c     what the runtime is told;
+ *   turn_result.c      its events, annotations and outcome
+ *   call_decide.c  a tool call up to its record: checks, decision (TU-19 to TU-29);
+ *   call.c             from the record on: a second look, dispatch, settle
+ *   command.c      standard streams of a worker, in both directions
+ *   record.c       records of the journal, and the keyed digests in them
  *
  * Everything runs on one event_base in one thread; objects are freed by their owner, and
- * never from below a callback of their own (link.h's rule, and `session_sweep`).
+ * never from below a callback of their own (link.h's rule; a session goes by its timer).
  */
 #ifndef BROKER_BROKER_H
 #define BROKER_BROKER_H
@@ -330,7 +334,7 @@ void turn_conclude(struct operation *op);
 /* Appends the {status, output?, error?, metadata} map. */
 void turn_pack_result(const struct turn *t, const struct config_runtime *r, struct buf *b);
 
-/* ---- call.c --------------------------------------------------------------------------- */
+/* ---- call_decide.c, call.c --------------------------------------------------------------------------- */
 
 void call_handle_invoke(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *m);
 void call_on_result(struct child *provider, const struct message *m);

@@ -1,15 +1,12 @@
-#include "broker/broker.h"
+#include "broker/session_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include <event2/event.h>
 
-#include "common/log.h"
 #include "common/stop.h"
 #include "common/util.h"
-
-static const struct link_handler worker_handler, provider_handler;
 
 /* ---- its children --------------------------------------------------------------------- */
 
@@ -50,7 +47,7 @@ kill_cause(const struct session *s)
 	    ? ENDING_released : e;
 }
 
-static void
+void
 child_kill(struct child *c)
 {
 	struct session *s = c->session;
@@ -87,7 +84,7 @@ kill_record(struct session *s)
 	journal_append(s->broker->journal, &r, JOURNAL_ENDING, NULL, NULL);
 }
 
-static void
+void
 session_kill(struct session *s)
 {
 	s->kill_at_ms = 0;
@@ -166,7 +163,7 @@ session_worker_over(struct session *s)
 		session_kill(s); /* providers have nobody to work for */
 }
 
-static void
+void
 session_check_worker(struct session *s)
 {
 	const struct child *w = &s->worker;
@@ -399,284 +396,3 @@ session_on_stream_end(struct child *c)
 	session_check_worker(c->session);
 	session_arm(c->session);
 }
-
-/* ---- what the supervisor says --------------------------------------------------------- */
-
-static struct child *
-child_find(struct broker *b, const struct control *c)
-{
-	struct session *s;
-
-	TAILQ_FOREACH (s, &b->sessions, link) {
-		if (s->id != c->session)
-			continue;
-		if (c->kind == CHILD_PROVIDER)
-			return c->index < b->config->nproviders ? &s->providers[c->index] : NULL;
-		return c->kind == s->worker.kind ? &s->worker : NULL;
-	}
-	return NULL;
-}
-
-static int
-child_take_link(struct child *c, int fd)
-{
-	struct broker *b = c->session->broker;
-
-	c->link = c->kind == CHILD_TURN
-	    ? link_open(b->base, fd, ROLE_BROKER, ROLE_WORKER, &worker_handler, c)
-	    : link_open(b->base, fd, ROLE_BROKER, ROLE_PROVIDER, &provider_handler, c);
-	return c->link != NULL ? 0 : -1;
-}
-
-void
-session_on_link(
-    struct broker *b, const struct control *c, int fds[CONTROL_FDS_MAX], unsigned nfds)
-{
-	struct child *child = child_find(b, c);
-	struct session *s;
-	unsigned i = 0, wanted;
-	int r = 0;
-
-	if (child == NULL || child->state != CHILD_ASKED || child->linked)
-		return;
-	s = child->session;
-	wanted = child->kind == CHILD_PROVIDER ? 2 : child->kind == CHILD_TURN ? 3
-	    : s->operation->has_input ? 3 : 2;
-	if (nfds != wanted) {
-		log_error("a child came with %u descriptors instead of %u", nfds, wanted);
-		child_kill(child);
-		return;
-	}
-	child->linked = true;
-	if (child->kind != CHILD_COMMAND)
-		r |= child_take_link(child, steal_fd(&fds[i++]));
-	else if (s->operation->has_input)
-		r |= pipe_write(&child->in, child, steal_fd(&fds[i++]));
-	if (child->kind != CHILD_PROVIDER)
-		r |= pipe_read(&child->out, child, steal_fd(&fds[i++]), stream_stdout);
-	r |= pipe_read(&child->err, child, steal_fd(&fds[i++]), stream_stderr);
-	if (r != 0) {
-		log_error("cannot take a child's link: out of memory");
-		if (child->kind != CHILD_PROVIDER)
-			operation_end(s->operation, ENDING_host_lost);
-		child_kill(child);
-	}
-}
-
-void
-session_on_started(struct broker *b, const struct control *c)
-{
-	struct child *child = child_find(b, c);
-
-	if (child != NULL && child->state == CHILD_ASKED) {
-		child->state = CHILD_RUNNING;
-		command_started(child);
-	}
-}
-
-static void
-provider_gone(struct child *c, bool for_good)
-{
-	pipe_close(&c->err);
-	link_close(c->link);
-	call_on_provider_gone(c, for_good);
-}
-
-void
-session_on_refused(struct broker *b, const struct control *c)
-{
-	struct child *child = child_find(b, c);
-	struct operation *op;
-
-	if (child == NULL || child->state != CHILD_ASKED)
-		return;
-	op = child->session->operation;
-	child->state = CHILD_GONE;
-	child->exit = c->exit;
-	if (child->kind == CHILD_PROVIDER) {
-		log_warn("provider %s cannot be started: %s: %s",
-		    b->config->providers[child->index].id, layer_name(c->layer),
-		    strerror(c->error));
-		child->starts = PROVIDER_STARTS_MAX; /* it would be refused again */
-		provider_gone(child, true);
-	} else {
-		pipe_close(&child->in);
-		pipe_close(&child->out);
-		pipe_close(&child->err);
-		link_close(child->link);
-		if (!op->ended) {
-			op->layer = c->layer < LAYER_MAX ? (enum layer)c->layer : LAYER_NONE;
-			op->error = c->error;
-			operation_end(op, ENDING_start_failed);
-		}
-		session_kill(child->session);
-	}
-	session_arm(child->session);
-}
-
-void
-session_on_exit(struct broker *b, const struct control *c)
-{
-	struct child *child = child_find(b, c);
-
-	if (child == NULL || child->state == CHILD_ABSENT || child->state == CHILD_GONE)
-		return;
-	child->state = CHILD_GONE;
-	child->exit = c->exit;
-	if (child->kind == CHILD_PROVIDER) {
-		if (!child->session->closing)
-			log_warn("provider %s has died (%s %d)",
-			    b->config->providers[child->index].id,
-			    c->exit.kind == EXIT_SIGNALED ? "signal" : "status",
-			    c->exit.status);
-		/* Answers that it wrote before its end are read first: see its link's end. */
-		if (child->link == NULL)
-			provider_gone(child, false);
-	} else {
-		pipe_close(&child->in);
-		session_flow(child->session);
-		session_check_worker(child->session);
-	}
-	session_arm(child->session);
-}
-
-static void
-child_orphan(struct child *c)
-{
-	if (c->state != CHILD_ASKED && c->state != CHILD_RUNNING)
-		return;
-	c->state = CHILD_GONE;
-	c->exit = (struct exit_facts){ .kind = EXIT_UNKNOWN };
-	pipe_close(&c->in);
-	pipe_close(&c->out);
-	pipe_close(&c->err);
-	link_close(c->link);
-}
-
-void
-session_orphan(struct session *s)
-{
-	child_orphan(&s->worker);
-	for (size_t i = 0; i < s->broker->config->nproviders; i++)
-		child_orphan(&s->providers[i]);
-	session_arm(s);
-}
-
-/* ---- links ---------------------------------------------------------------------------- */
-
-/* A frame that names an operation that is over is refused, counted, and charged to nobody. */
-static bool
-names_open_operation(struct operation *op, struct slice id)
-{
-	return !op->ended && op->turn != NULL && op->turn->run_sent && slice_is(id, op->id);
-}
-
-static void
-worker_on_message(struct link *l, const struct message *m, void *arg)
-{
-	struct child *c = arg;
-	struct operation *op = c->session->operation;
-	const union msg_any *u = &m->u;
-	struct slice id = { 0 };
-
-	broker_tick(op->broker);
-	switch (m->type) {
-	case MSG_hello: turn_run(op); return;
-	case MSG_operation_run_reply: turn_on_outcome(op, m); return;
-	case MSG_tool_invoke: id = u->tool_invoke.operation; break;
-	case MSG_event_emit: id = u->event_emit.operation; break;
-	case MSG_turn_annotate: id = u->turn_annotate.operation; break;
-	case MSG_output_write: id = u->output_write.operation; break;
-	default: link_fault(l, "unexpected message"); return;
-	}
-	if (!names_open_operation(op, id)) {
-		if (m->kind == MSG_REQUEST)
-			link_refuse(l, m->msgid, "host_closed", "host is closed", false);
-		return;
-	}
-	if (m->type == MSG_tool_invoke)
-		call_handle_invoke(op, m->msgid, &u->tool_invoke);
-	else if (m->type == MSG_event_emit)
-		turn_handle_emit(op, m->msgid, &u->event_emit);
-	else if (m->type == MSG_turn_annotate)
-		turn_handle_annotate(op, m->msgid, &u->turn_annotate);
-	else
-		operation_output(
-		    op, u->output_write.stream, u->output_write.data.p, u->output_write.data.n);
-	session_flow(c->session);
-}
-
-static void
-worker_on_end(
-    struct link *l, enum link_end end, const struct fault *fault, int error, void *arg)
-{
-	struct child *c = arg;
-	struct operation *op = c->session->operation;
-
-	(void)l;
-	(void)error;
-	broker_tick(op->broker);
-	c->link = NULL;
-	if (end == LINK_END_FAULT && !op->ended) {
-		op->fault = *fault;
-		operation_end(op, ENDING_runtime_protocol_violation);
-	} else if (end == LINK_END_SLOW && !op->ended) {
-		op->limit_name = "unread replies";
-		operation_end(op, ENDING_limit);
-	} else if (end == LINK_END_ERROR && !op->ended) {
-		operation_end(op, ENDING_host_lost);
-	}
-	session_check_worker(c->session);
-	session_arm(c->session);
-}
-
-static void
-provider_on_message(struct link *l, const struct message *m, void *arg)
-{
-	struct child *c = arg;
-
-	(void)l;
-	broker_tick(c->session->broker);
-	if (m->type == MSG_tool_call_reply)
-		call_on_result(c, m);
-	call_pump(c); /* after hello, and after each answer */
-}
-
-static void
-provider_on_end(
-    struct link *l, enum link_end end, const struct fault *fault, int error, void *arg)
-{
-	struct child *c = arg;
-	struct broker *b = c->session->broker;
-
-	(void)l;
-	(void)error;
-	broker_tick(b);
-	c->link = NULL;
-	if (end == LINK_END_FAULT)
-		log_warn("provider %s broke the protocol: %s", b->config->providers[c->index].id,
-		    fault->rule);
-	if (c->state == CHILD_GONE)
-		provider_gone(c, false);
-	else
-		child_kill(c); /* a provider without a link can do nothing more */
-	session_arm(c->session);
-}
-
-static const struct link_handler worker_handler = {
-	.on_message = worker_on_message,
-	.on_end = worker_on_end,
-};
-
-static void
-provider_on_drained(struct link *l, void *arg)
-{
-	(void)l;
-	call_pump(arg);
-}
-
-static const struct link_handler provider_handler = {
-	.on_message = provider_on_message,
-	.on_end = provider_on_end,
-	.on_drained = provider_on_drained,
-};

@@ -104,6 +104,12 @@ struct buf {
 };
 
 void buf_finish(struct buf *b);
+/* Its contents, until it next changes. */
+static inline struct slice
+buf_slice(const struct buf *b)
+{
+	return (struct slice){ b->p, b->n };
+}
 /* Appends raw bytes; sets b->failed instead of returning an error. */
 void buf_add(struct buf *b, const void *p, size_t n);
 /* Makes the capacity at least n + `n`; false, with b->failed set, if memory is out. */

@@ -1,0 +1,414 @@
+#include "broker/call_private.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/stop.h"
+#include "common/walk.h"
+
+/*
+ * The first half of a call: from the frame to the record.  What refuses one does so here,
+ * or in call.c's second look.
+ */
+
+struct verdict_of_call {
+	enum call_status status;
+	const char *code; /* what the caller is told */
+	const char *cause; /* the specific fact, for the record; NULL: none */
+	enum record_source source;
+	const char *message;
+};
+
+/* ---- answers and their events --------------------------------------------------------- */
+
+static void
+event_started(struct operation *op, const struct msg_tool_invoke *m)
+{
+	struct buf *body = &op->broker->scratch;
+
+	op->turn->sequence++;
+	if (op->client == NULL) {
+		operation_event(op, event_type_progress, NULL);
+		return;
+	}
+	body->n = 0;
+	pack_map(body, 3);
+	pack_str(body, "kind");
+	pack_str(body, "tool_call_started");
+	pack_str(body, "tool");
+	pack_str_n(body, m->tool.p, m->tool.n);
+	pack_str(body, "callId");
+	pack_str_n(body, m->id.p, m->id.n);
+	operation_event(op, event_type_progress, body);
+}
+
+static void
+event_finished(struct operation *op, struct slice tool, struct slice name,
+    enum call_status status, struct slice code)
+{
+	static const char *const names[] = { "succeeded", "denied", "failed" };
+	struct buf *body = &op->broker->scratch;
+
+	op->turn->sequence++;
+	if (op->client == NULL) {
+		operation_event(op, event_type_progress, NULL);
+		return;
+	}
+	body->n = 0;
+	pack_map(body, code.n > 0 ? 5 : 4);
+	pack_str(body, "kind");
+	pack_str(body, "tool_call_finished");
+	pack_str(body, "tool");
+	pack_str_n(body, tool.p, tool.n);
+	pack_str(body, "callId");
+	pack_str_n(body, name.p, name.n);
+	pack_str(body, "status");
+	pack_str(body, names[status]);
+	if (code.n > 0) {
+		pack_str(body, "code");
+		pack_str_n(body, code.p, code.n);
+	}
+	operation_event(op, event_type_progress, body);
+}
+
+void
+call_answer(struct operation *op, uint32_t msgid, const struct msg_tool_invoke_reply *reply)
+{
+	struct link *l = op->session->worker.link;
+
+	if (l != NULL)
+		link_reply(l, MSG_tool_invoke_reply, msgid, reply);
+	event_finished(op, reply->tool, reply->callId, reply->status,
+	    reply->has_error ? reply->error.code : (struct slice){ 0 });
+}
+
+/* ---- refusals before a decision ------------------------------------------------------- */
+
+static void
+refusal_record(struct operation *op, const struct msg_tool_invoke *m,
+    const struct verdict_of_call *v)
+{
+	struct msg_record r;
+	char id[40];
+
+	record_init(&r, op->broker, op, "tool.refused", id);
+	r.has_callId = r.has_tool = r.has_outcome = r.has_source = true;
+	r.callId = m->id;
+	r.tool = m->tool;
+	r.outcome =
+	    v->status == call_status_denied ? record_outcome_denied : record_outcome_failed;
+	r.source = v->source;
+	RECORD_TEXT(&r, reason, v->code);
+	if (v->cause != NULL)
+		RECORD_TEXT(&r, cause, v->cause);
+	/* After the fact: a failure changes nothing (TU-64).  Nor may refusals, of which a
+	 * runtime can have many, take the place that is kept for endings. */
+	journal_append(op->broker->journal, &r, JOURNAL_EFFECT, NULL, NULL);
+}
+
+static void
+refuse(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *m,
+    const struct verdict_of_call *v)
+{
+	struct msg_tool_invoke_reply reply = {
+		.callId = m->id, .tool = m->tool, .status = v->status, .has_error = true,
+		.error = { .code = slice_of(v->code), .message = slice_of(v->message) },
+	};
+
+	call_answer(op, msgid, &reply);
+	if (++op->turn->refusals > TURN_REFUSALS_MAX) {
+		op->limit_name = "refused calls";
+		operation_end(op, ENDING_limit);
+	}
+}
+
+/* TU-24: a step over the budget, or a new one when the budget of distinct ones is spent. */
+static bool
+step_is_spent(struct turn *t, const struct msg_tool_invoke *m)
+{
+	uint8_t *byte, bit;
+
+	if (!m->has_step)
+		return false; /* bounded by calls and time only (TU-30) */
+	if (m->step >= t->max_steps || m->step / 8 >= sizeof t->steps)
+		return true;
+	byte = &t->steps[m->step / 8];
+	bit = (uint8_t)(1u << m->step % 8);
+	if (*byte & bit)
+		return false;
+	if (t->steps_seen >= t->max_steps)
+		return true;
+	*byte |= bit;
+	t->steps_seen++;
+	return false;
+}
+
+static const struct config_tool *
+catalogue_find(const struct turn *t, struct slice name)
+{
+	for (size_t i = 0; i < t->ncatalogue; i++)
+		if (slice_is(name, t->catalogue[i]->name))
+			return t->catalogue[i];
+	return NULL;
+}
+
+static bool
+call_is_open(const struct operation *op, struct slice name)
+{
+	const struct call *c;
+
+	TAILQ_FOREACH (c, &op->calls, link)
+		if (slice_is(name, c->name))
+			return true;
+	return false;
+}
+
+static const struct verdict_of_call envelope_refusals[] = {
+	{ call_status_denied, "turn_draining", NULL, record_source_envelope,
+	    "the turn is draining: finish with what you have" },
+	{ call_status_denied, "step_limit_exceeded", NULL, record_source_envelope,
+	    "the step budget of this turn is spent" },
+	{ call_status_denied, "tool_call_limit_exceeded", NULL, record_source_envelope,
+	    "the call budget of this turn is spent" },
+	{ call_status_denied, "tool_unavailable", "not_offered", record_source_envelope,
+	    "no such tool in this turn's catalogue" },
+	{ call_status_denied, "invalid_request", "id_in_use", record_source_envelope,
+	    "a call with this id is open" },
+};
+
+/* TU-23 to TU-27.  NULL: the call may go on, with its tool in `ret_tool`. */
+static const struct verdict_of_call *
+envelope_check(struct operation *op, const struct msg_tool_invoke *m,
+    const struct config_tool **ret_tool)
+{
+	struct turn *t = op->turn;
+
+	if (t->draining)
+		return &envelope_refusals[0];
+	if (step_is_spent(t, m))
+		return &envelope_refusals[1];
+	if (t->calls_counted >= t->max_calls)
+		return &envelope_refusals[2];
+	t->calls_counted++; /* TU-26: from here on it counts, whatever becomes of it */
+	*ret_tool = catalogue_find(t, m->tool);
+	if (*ret_tool == NULL)
+		return &envelope_refusals[3];
+	if (call_is_open(op, m->id))
+		return &envelope_refusals[4];
+	return NULL;
+}
+
+/* ---- the decision --------------------------------------------------------------------- */
+
+static void
+decision_record_init(struct msg_record *r, struct operation *op, const char *type,
+    const struct msg_tool_invoke *m, const struct config_tool *tool,
+    const struct resolved_requirement *need, char id[40])
+{
+	record_init(r, op->broker, op, type, id);
+	r->has_callId = r->has_path = r->has_source = true;
+	r->callId = m->id;
+	RECORD_TEXT(r, tool, tool->name);
+	RECORD_TEXT(r, action, tool->action);
+	RECORD_TEXT(r, resource, tool->resource);
+	r->path = (struct slice){ need->path.p, need->path.n };
+	r->source = record_source_kernel;
+}
+
+static void
+deny(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *m,
+    const struct config_tool *tool, const struct resolved_requirement *need,
+    const struct decision *d)
+{
+	struct verdict_of_call v = { call_status_denied, verdict_name(d->verdict),
+		rejection_name(d->nearest), record_source_kernel,
+		"no grant allows this action on this resource" };
+	struct msg_record r;
+	char id[40];
+
+	decision_record_init(&r, op, "authorization.checked", m, tool, need, id);
+	r.has_outcome = true;
+	r.outcome = record_outcome_denied;
+	RECORD_TEXT(&r, reason, v.code);
+	RECORD_TEXT(&r, cause, v.cause);
+	if (d->grant != NULL)
+		RECORD_TEXT(&r, grant, d->grant->id);
+	journal_append(op->broker->journal, &r, JOURNAL_EFFECT, NULL, NULL);
+	refuse(op, msgid, m, &v);
+}
+
+void
+call_destroy(struct call *c)
+{
+	if (c == NULL)
+		return;
+	free(c->name);
+	buf_finish(&c->arguments);
+	buf_finish(&c->path);
+	free(c);
+}
+
+static struct call *
+call_create(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *m,
+    const struct config_tool *tool, const struct resolved_requirement *need)
+{
+	struct call *c = calloc(1, sizeof *c);
+
+	if (c == NULL)
+		return NULL;
+	c->operation = op;
+	c->msgid = msgid;
+	c->tool = tool;
+	c->provider = &op->session->providers[tool->provider];
+	c->name = slice_dup(m->id);
+	buf_add(&c->arguments, m->arguments.p, m->arguments.n);
+	buf_add(&c->path, need->path.p, need->path.n);
+	if (c->name == NULL || c->arguments.failed || c->path.failed) {
+		call_destroy(c);
+		return NULL;
+	}
+	broker_mint(c->id, "c");
+	return c;
+}
+
+static void
+call_open(struct operation *op, struct call *c)
+{
+	TAILQ_INSERT_TAIL(&op->calls, c, link);
+	op->ncalls++;
+	op->call_bytes += c->arguments.n;
+	session_flow(op->session);
+}
+
+void
+call_close(struct call *c)
+{
+	struct operation *op = c->operation;
+
+	TAILQ_REMOVE(&op->calls, c, link);
+	op->ncalls--;
+	op->call_bytes -= c->arguments.n;
+	session_flow(op->session);
+}
+
+static int
+reservation_record(struct operation *op, const struct msg_tool_invoke *m, struct call *c,
+    const struct resolved_requirement *need)
+{
+	struct msg_record r;
+	uint8_t digest[32];
+	char id[40];
+	int ret;
+
+	decision_record_init(&r, op, "authorization.checked", m, c->tool, need, id);
+	r.has_outcome = true;
+	r.outcome = record_outcome_allowed;
+	RECORD_TEXT(&r, reason, "allowed");
+	RECORD_TEXT(&r, call, c->id);
+	RECORD_TEXT(&r, grant, c->grant->id);
+	r.has_uses = c->reserved;
+	r.uses = 1;
+	if (digest_value(op->broker->digest, m->arguments, digest) == 0) {
+		r.has_digest = true;
+		r.digest = (struct slice){ digest, sizeof digest };
+	}
+	ret = journal_append(op->broker->journal, &r, JOURNAL_EFFECT, call_on_record, c);
+	op->records += ret == 0;
+	return ret;
+}
+
+/* The journal cannot take a decision: no effect, and the turn drains (TU-55). */
+static void
+outage(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *m)
+{
+	struct verdict_of_call v = { call_status_failed, "audit_unavailable", NULL,
+		record_source_kernel, "the journal cannot be written, so nothing is done" };
+
+	refuse(op, msgid, m, &v);
+	if (!op->ended)
+		turn_drain(op, true);
+}
+
+static void
+allow(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *m,
+    const struct config_tool *tool, const struct resolved_requirement *need,
+    const struct grant *granted)
+{
+	struct config *config = op->broker->config;
+	struct call *c = call_create(op, msgid, m, tool, need);
+
+	if (c == NULL) {
+		outage(op, msgid, m);
+		return;
+	}
+	c->grant = &config->grants[granted - config->grants];
+	if (c->grant->bounded) {
+		c->grant->spent++;
+		c->reserved = true;
+	}
+	if (reservation_record(op, m, c, need) < 0) {
+		if (c->reserved)
+			c->grant->spent--; /* nothing of it was written */
+		call_destroy(c);
+		outage(op, msgid, m);
+		return;
+	}
+	call_open(op, c);
+	STOP_POINT("broker.call_recorded");
+}
+
+/* Arguments, requirement, authority: the kernel's order. */
+static void
+call_decide(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *m,
+    const struct config_tool *tool)
+{
+	struct verdict_of_call v = { call_status_failed, "invalid_tool_arguments", NULL,
+		record_source_kernel, NULL };
+	struct resolved_requirement need = { 0 };
+	struct decision d;
+	char why[256];
+	int r;
+
+	r = schema_check(tool->schema, m->arguments, why, sizeof why);
+	if (r == 0)
+		r = requirement_resolve(tool->path, tool->resource, tool->action, m->arguments,
+		    &need, &v.code, why, sizeof why);
+	if (r < 0) {
+		if (r == -ENOMEM)
+			snprintf(why, sizeof why, "out of memory");
+		if (strcmp(v.code, "invalid_request") == 0)
+			v.status = call_status_denied;
+		v.message = why;
+		refusal_record(op, m, &v);
+		refuse(op, msgid, m, &v);
+		return;
+	}
+	d = authority_decide(op->broker->config->grants, op->broker->config->ngrants,
+	    &op->turn->context, &need.requirement, clock_wall_ms());
+	STOP_POINT("broker.call_decided");
+	if (d.verdict == VERDICT_allowed)
+		allow(op, msgid, m, tool, &need, d.grant);
+	else
+		deny(op, msgid, m, tool, &need, &d);
+	requirement_finish(&need);
+}
+
+void
+call_handle_invoke(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *m)
+{
+	const struct config_tool *tool = NULL;
+	const struct verdict_of_call *v;
+
+	STOP_POINT("broker.call_received");
+	event_started(op, m);
+	v = envelope_check(op, m, &tool);
+	if (v == NULL) {
+		call_decide(op, msgid, m, tool);
+		return;
+	}
+	refusal_record(op, m, v);
+	refuse(op, msgid, m, v);
+}

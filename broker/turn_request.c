@@ -1,0 +1,191 @@
+#include "broker/broker.h"
+
+#include <string.h>
+
+#include "common/stop.h"
+#include "common/walk.h"
+
+/* What a runtime is told: its message, its tools, its reach; nothing of authority (TU-2). */
+
+static void
+catalogue_pack(struct buf *b, const struct turn *t)
+{
+	pack_array(b, (uint32_t)t->ncatalogue);
+	for (size_t i = 0; i < t->ncatalogue; i++) {
+		const struct config_tool *tool = t->catalogue[i];
+
+		pack_map(b, 5);
+		pack_str(b, "name");
+		pack_str(b, tool->name);
+		pack_str(b, "description");
+		pack_str(b, tool->description);
+		pack_str(b, "namespace");
+		pack_str(b, tool->namespace);
+		pack_str(b, "effect");
+		pack_str(b, tool->effect == effect_read ? "read" : "write");
+		pack_str(b, "input");
+		pack_raw(b, tool->input);
+	}
+}
+
+static bool
+is_in_catalogue(const struct turn *t, const char *resource)
+{
+	for (size_t i = 0; i < t->ncatalogue; i++)
+		if (strcmp(t->catalogue[i]->resource, resource) == 0)
+			return true;
+	return false;
+}
+
+static void
+capability_pack(struct buf *b, const struct capability *c)
+{
+	pack_map(b, 4);
+	pack_str(b, "namespace");
+	pack_str(b, c->namespace);
+	pack_str(b, "path");
+	pack_array(b, (uint32_t)c->path.n);
+	for (size_t i = 0; i < c->path.n; i++)
+		pack_str(b, c->path.segment[i]);
+	pack_str(b, "scope");
+	pack_str(b, c->descendants ? "descendants" : "exact");
+	pack_str(b, "actions");
+	pack_array(b, (uint32_t)c->nactions);
+	for (size_t i = 0; i < c->nactions; i++)
+		pack_str(b, c->actions[i]);
+}
+
+static bool
+grant_is_reach(const struct grant *g, const struct context *ctx, uint64_t now)
+{
+	return strcmp(g->subject, ctx->actor) == 0 && strcmp(g->issuer, ctx->authority) == 0 &&
+	    strcmp(g->namespace, ctx->namespace) == 0 && g->issued_at_ms <= now &&
+	    (g->not_before_ms == 0 || g->not_before_ms <= now) &&
+	    (g->expires_at_ms == 0 || now < g->expires_at_ms) && g->revoked_at_ms == 0 &&
+	    !(g->bounded && g->spent >= g->max_uses);
+}
+
+/* What the runtime could ask for: descriptive only; no ids, issuers, windows or budgets,
+ * and nothing beyond this turn's catalogue (TU-47). */
+static void
+reach_pack(struct buf *b, const struct operation *op)
+{
+	const struct config *config = op->broker->config;
+	const struct turn *t = op->turn;
+	uint64_t now = t->context.admitted_at_ms;
+	struct buf entries = { 0 };
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < config->ngrants; i++) {
+		const struct grant *g = &config->grants[i];
+
+		if (!grant_is_reach(g, &t->context, now))
+			continue;
+		for (size_t k = 0; k < g->ncapabilities; k++)
+			if (entries.n < METADATA_MAX &&
+			    is_in_catalogue(t, g->capabilities[k].namespace)) {
+				capability_pack(&entries, &g->capabilities[k]);
+				n++;
+			}
+	}
+	pack_map(b, 2);
+	pack_str(b, "computed");
+	pack_bool(b, entries.n < METADATA_MAX); /* false: there is more than is listed */
+	pack_str(b, "entries");
+	pack_array(b, n);
+	buf_add(b, entries.p, entries.n);
+	b->failed = b->failed || entries.failed;
+	buf_finish(&entries);
+}
+
+static void
+context_pack(struct buf *b, const struct operation *op)
+{
+	const struct context *c = &op->turn->context;
+
+	pack_map(b, 7);
+	pack_str(b, "actor");
+	pack_str(b, c->actor);
+	pack_str(b, "owner");
+	pack_str(b, c->owner);
+	pack_str(b, "namespaceId");
+	pack_str(b, c->namespace);
+	pack_str(b, "purpose");
+	pack_str(b, c->purpose);
+	pack_str(b, "traceId");
+	pack_str(b, op->trace);
+	pack_str(b, "now");
+	pack_uint(b, c->admitted_at_ms);
+	pack_str(b, "reach");
+	reach_pack(b, op);
+}
+
+static void
+started_event(struct operation *op)
+{
+	struct turn *t = op->turn;
+	struct buf *body = &op->broker->scratch;
+
+	body->n = 0;
+	pack_map(body, 5);
+	pack_str(body, "kind");
+	pack_str(body, "status");
+	pack_str(body, "message");
+	pack_str(body, "turn.started");
+	pack_str(body, "agent");
+	pack_str(body, t->agent);
+	pack_str(body, "runtime");
+	pack_str(body, op->broker->config->runtimes[op->runtime].version);
+	pack_str(body, "visibleTools");
+	pack_array(body, (uint32_t)t->ncatalogue);
+	for (size_t i = 0; i < t->ncatalogue; i++)
+		pack_str(body, t->catalogue[i]->name);
+	t->sequence++;
+	operation_event(op, event_type_progress, body);
+}
+
+void
+turn_run(struct operation *op)
+{
+	struct turn *t = op->turn;
+	struct link *l = op->session->worker.link;
+	struct buf tools = { 0 }, context = { 0 };
+	struct msg_operation_run run;
+	uint64_t now = op->broker->now_ms;
+	int r = -1;
+
+	STOP_POINT("broker.worker_greeted");
+	if (op->ended || t == NULL || t->run_sent)
+		return;
+	catalogue_pack(&tools, t);
+	context_pack(&context, op);
+	run = (struct msg_operation_run){
+		.operation = slice_of(op->id),
+		.executionId = slice_of(op->id),
+		.agent = slice_of(t->agent),
+		.message = buf_slice(&t->message),
+		.tools = buf_slice(&tools),
+		.context = buf_slice(&context),
+		.maxSteps = t->max_steps,
+		.maxToolCalls = t->max_calls,
+		.timeoutMs = op->deadline_at_ms == 0 ? UINT32_MAX
+		    : op->deadline_at_ms > now	     ? op->deadline_at_ms - now
+						     : 0,
+	};
+	if (!tools.failed && !context.failed)
+		r = link_request(l, MSG_operation_run, &run, &t->run_msgid);
+	buf_finish(&tools);
+	buf_finish(&context);
+	buf_finish(&t->message);
+	if (r < 0) {
+		op->limit_name = "turn request";
+		operation_end(op, ENDING_limit);
+		return;
+	}
+	t->run_sent = true;
+	STOP_POINT("broker.turn_sent");
+	link_set_state(l, LINK_BUSY);
+	started_event(op);
+	if (t->draining)
+		turn_drain(op, t->outage);
+}

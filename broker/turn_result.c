@@ -1,0 +1,273 @@
+#include "broker/broker.h"
+
+#include <string.h>
+
+#include "common/stop.h"
+#include "common/walk.h"
+
+/* What comes back from a runtime, and what the host makes of it. */
+
+#define ESCALATE_TOOL "sharedos.escalate"
+
+static void
+turn_fail(struct turn *t, const char *code, const char *message)
+{
+	t->status = "failed";
+	t->code = code;
+	t->error_message.n = 0;
+	buf_add(&t->error_message, message, strlen(message));
+}
+
+/* A code that the host gives to a turn it ends is not a runtime's to claim (TU-55). */
+static bool
+is_code_of_ours(struct slice code)
+{
+	for (int e = ENDING_none + 1; e < ENDING_MAX; e++)
+		if (slice_is(code, ending_desc((enum ending)e)->turn_code))
+			return true;
+	return false;
+}
+
+/* The runtime's own error: its code and words, and never more hope than is true. */
+static void
+turn_fail_as(struct turn *t, const struct wire_error *e)
+{
+	t->status = "failed";
+	t->code_own = is_code_of_ours(e->code) ? NULL : slice_dup(e->code);
+	t->code = t->code_own != NULL ? t->code_own : "runtime_failed";
+	buf_add(&t->error_message, e->message.p, e->message.n);
+	t->retryable = e->retryable;
+}
+
+static bool
+turn_offers(const struct turn *t, const char *tool)
+{
+	for (size_t i = 0; i < t->ncatalogue; i++)
+		if (strcmp(t->catalogue[i]->name, tool) == 0)
+			return true;
+	return false;
+}
+
+void
+turn_on_outcome(struct operation *op, const struct message *m)
+{
+	const struct msg_operation_run_reply *o = &m->u.operation_run_reply;
+	struct turn *t = op->turn;
+
+	STOP_POINT("broker.outcome_received");
+	if (op->ended)
+		return; /* the first ending stands (D-2) */
+	if (t->outage) { /* whoever swallows the refusal does not save the turn (TU-55) */
+		operation_end(op, ENDING_audit_unavailable);
+		return;
+	}
+	if (m->failed) {
+		turn_fail(t, "runtime_failed", "the runtime answered with an error");
+	} else if (o->status == outcome_status_complete && !o->has_error && !o->has_reason) {
+		t->status = "succeeded";
+		t->code = "";
+		if (o->has_output)
+			buf_add(&t->output, o->output.p, o->output.n);
+	} else if (o->status == outcome_status_fail && o->has_error && !o->has_output &&
+	    !o->has_reason) {
+		turn_fail_as(t, &o->error);
+	} else if (o->status == outcome_status_escalate && o->has_reason && !o->has_output &&
+	    !o->has_error) {
+		if (turn_offers(t, ESCALATE_TOOL)) {
+			t->status = "escalated";
+			t->code = "escalation_requested";
+		} else { /* TU-60 */
+			turn_fail(t, "tool_unavailable",
+			    "the runtime may not escalate: no grant offers " ESCALATE_TOOL);
+		}
+	} else { /* TU-15 */
+		turn_fail(t, "invalid_runtime_outcome",
+		    "the outcome is neither complete{output} nor fail{error} nor "
+		    "escalate{reason}");
+	}
+	if (!m->failed && o->has_metadata)
+		buf_add(&t->metadata, o->metadata.p, o->metadata.n);
+	operation_end(op,
+	    strcmp(t->status, "failed") == 0 ? ENDING_failed : ENDING_completed);
+}
+
+void
+turn_conclude(struct operation *op)
+{
+	const struct ending_desc *e = ending_desc(op->ending);
+	struct turn *t = op->turn;
+
+	if (t->status == NULL) {
+		t->status = e->turn_status;
+		t->code = e->turn_code;
+		t->retryable = e->retryable;
+		buf_add(&t->error_message, e->doc, strlen(e->doc));
+	}
+	t->retryable = t->retryable && !t->unsafe; /* TU-56 */
+}
+
+/* Packs the pairs of `map` whose key is neither annotated nor the host's own. */
+static uint32_t
+metadata_pack(struct buf *b, const struct turn *t)
+{
+	struct slice s = buf_slice(&t->metadata), notes;
+	struct value map, key, value, note;
+	uint32_t n = 0;
+
+	if (s.n == 0)
+		return 0;
+	map = value_next(&s);
+	for (uint32_t i = 0; i < map.count; i++) {
+		bool shadowed;
+
+		key = value_skip(&s);
+		value = value_skip(&s);
+		shadowed = slice_is(key.bytes, "runtime");
+		notes = buf_slice(&t->annotations);
+		for (uint32_t k = 0; k < t->nannotations; k++) {
+			note = value_skip(&notes);
+			value_skip(&notes);
+			shadowed = shadowed || slice_equal(note.bytes, key.bytes);
+		}
+		if (shadowed)
+			continue;
+		pack_raw(b, key.raw);
+		pack_raw(b, value.raw);
+		n++;
+	}
+	return n;
+}
+
+void
+turn_pack_result(const struct turn *t, const struct config_runtime *r, struct buf *b)
+{
+	bool has_error = t->code[0] != '\0';
+	struct buf metadata = { 0 };
+	uint32_t n;
+
+	pack_map(b, 2u + has_error + (t->output.n > 0));
+	pack_str(b, "status");
+	pack_str(b, t->status);
+	if (t->output.n > 0) {
+		pack_str(b, "output");
+		pack_raw(b, buf_slice(&t->output));
+	}
+	if (has_error) {
+		pack_str(b, "error");
+		pack_map(b, 3);
+		pack_str(b, "code");
+		pack_str(b, t->code);
+		pack_str(b, "message");
+		pack_str_n(b, t->error_message.p, t->error_message.n);
+		pack_str(b, "retryable");
+		pack_bool(b, t->retryable);
+	}
+	n = metadata_pack(&metadata, t);
+	pack_str(b, "metadata");
+	pack_map(b, n + t->nannotations + 1);
+	buf_add(b, metadata.p, metadata.n);
+	buf_add(b, t->annotations.p, t->annotations.n);
+	pack_str(b, "runtime"); /* the host's word, which nobody can forge (TU-6) */
+	pack_map(b, 2);
+	pack_str(b, "id");
+	pack_str(b, r->id);
+	pack_str(b, "version");
+	pack_str(b, r->version);
+	b->failed = b->failed || metadata.failed;
+	buf_finish(&metadata);
+}
+
+/* ---- events and annotations ----------------------------------------------------------- */
+
+void
+turn_handle_emit(struct operation *op, uint32_t msgid, const struct msg_event_emit *m)
+{
+	struct turn *t = op->turn;
+	struct link *l = op->session->worker.link;
+	struct buf *body = &op->broker->scratch;
+	struct msg_event_emit_reply reply = { .sequence = t->sequence };
+
+	if (t->sequence >= TURN_EVENTS_MAX ||
+	    t->event_bytes + m->data.n > TURN_EVENT_BYTES_MAX) {
+		link_refuse(l, msgid, "resource_exhausted",
+		    "this turn has emitted as much as one may", false);
+		return;
+	}
+	t->sequence++;
+	t->event_bytes += m->data.n;
+	body->n = 0;
+	pack_map(body, 3);
+	pack_str(body, "kind");
+	pack_str(body, "runtime_event"); /* wrapped: nothing the runtime says is turn.* (TU-5) */
+	pack_str(body, "type");
+	pack_str_n(body, m->type.p, m->type.n);
+	pack_str(body, "data");
+	pack_raw(body, m->data);
+	operation_event(op, event_type_progress, body);
+	link_reply(l, MSG_event_emit_reply, msgid, &reply);
+}
+
+static void
+annotation_remove(struct turn *t, struct slice key)
+{
+	struct slice s = buf_slice(&t->annotations);
+	const uint8_t *start;
+
+	for (uint32_t i = 0; i < t->nannotations; i++) {
+		struct value k;
+
+		start = s.p;
+		k = value_skip(&s);
+		value_skip(&s);
+		if (!slice_equal(k.bytes, key))
+			continue;
+		memmove(t->annotations.p + (start - t->annotations.p), s.p, s.n);
+		t->annotations.n -= (size_t)(s.p - start);
+		t->nannotations--;
+		return;
+	}
+}
+
+static uint32_t
+annotation_nodes(const struct turn *t)
+{
+	struct slice s = buf_slice(&t->annotations);
+	uint32_t total = 0, nodes;
+	unsigned depth;
+
+	for (uint32_t i = 0; i < t->nannotations; i++) {
+		value_skip(&s);
+		value_measure(value_skip(&s).raw, &depth, &nodes);
+		total += nodes;
+	}
+	return total;
+}
+
+void
+turn_handle_annotate(
+    struct operation *op, uint32_t msgid, const struct msg_turn_annotate *m)
+{
+	struct turn *t = op->turn;
+	struct link *l = op->session->worker.link;
+	struct msg_turn_annotate_reply reply = { 0 };
+	uint32_t nodes;
+	unsigned depth;
+
+	if (slice_is(m->key, "runtime") || slice_is(m->key, "__proto__")) {
+		link_refuse(l, msgid, "invalid_argument", "this key is the host's", false);
+		return;
+	}
+	annotation_remove(t, m->key);
+	value_measure(m->value, &depth, &nodes);
+	if (t->annotations.n + m->key.n + m->value.n > TURN_ANNOTATIONS_MAX ||
+	    t->nannotations == TURN_ANNOTATION_KEYS_MAX ||
+	    annotation_nodes(t) + nodes > TURN_ANNOTATION_NODES_MAX) {
+		link_refuse(l, msgid, "resource_exhausted",
+		    "the annotations of a turn may not be larger", false);
+		return;
+	}
+	pack_str_n(&t->annotations, m->key.p, m->key.n);
+	pack_raw(&t->annotations, m->value);
+	t->nannotations++;
+	link_reply(l, MSG_turn_annotate_reply, msgid, &reply);
+}
