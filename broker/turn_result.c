@@ -7,8 +7,6 @@
 
 /* What comes back from a runtime, and what the host makes of it. */
 
-#define ESCALATE_TOOL "sharedos.escalate"
-
 static void
 turn_fail(struct turn *t, const char *code, const char *message)
 {
@@ -39,15 +37,6 @@ turn_fail_as(struct turn *t, const struct wire_error *e)
 	t->retryable = e->retryable;
 }
 
-static bool
-turn_offers(const struct turn *t, const char *tool)
-{
-	for (size_t i = 0; i < t->ncatalogue; i++)
-		if (strcmp(t->catalogue[i]->name, tool) == 0)
-			return true;
-	return false;
-}
-
 void
 turn_on_outcome(struct operation *op, const struct message *m)
 {
@@ -73,13 +62,9 @@ turn_on_outcome(struct operation *op, const struct message *m)
 		turn_fail_as(t, &o->error);
 	} else if (o->status == outcome_status_escalate && o->has_reason && !o->has_output &&
 	    !o->has_error) {
-		if (turn_offers(t, ESCALATE_TOOL)) {
-			t->status = "escalated";
-			t->code = "escalation_requested";
-		} else { /* TU-60 */
-			turn_fail(t, "tool_unavailable",
-			    "the runtime may not escalate: no grant offers " ESCALATE_TOOL);
-		}
+		/* TU-60: the ask is a tool that nobody can offer yet (the names are kept). */
+		turn_fail(t, "tool_unavailable",
+		    "the runtime may not escalate: no grant offers sharedos.escalate");
 	} else { /* TU-15 */
 		turn_fail(t, "invalid_runtime_outcome",
 		    "the outcome is neither complete{output} nor fail{error} nor "

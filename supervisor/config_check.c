@@ -386,6 +386,8 @@ check_files_tool(struct checker *k, const struct conf_tool *t, const char *key)
 	return 0;
 }
 
+#define OWN_TOOLS "sharedos."
+
 static int
 check_tools(struct checker *k)
 {
@@ -400,6 +402,10 @@ check_tools(struct checker *k)
 		const struct conf_tool *t = &k->c->tools.v[i];
 
 		snprintf(key, sizeof(key), "tools[%zu]", i);
+		if (strncmp(t->name, OWN_TOOLS, strlen(OWN_TOOLS)) == 0)
+			return refuse(k, t->at,
+			    "%s.name: names that begin with " OWN_TOOLS " are Caisson's own",
+			    key);
 		p = find_provider(k->c, t->provider);
 		if (!p)
 			return refuse(k, t->at_provider,
