@@ -503,9 +503,10 @@ class Full(unittest.TestCase):
         self.assertIn("No space left on device", log)
 
     def test_it_ends_once_a_real_segment_comes(self):
-        made = []
+        made, there = [], threading.Event()
 
         def segment(number):
+            there.wait(wire.TIMEOUT)
             if number in (2, 3):
                 return self.full(number)
             return os.open(pathlib.Path(made[0].directory.name, f"journal.{number:08d}"),
@@ -515,11 +516,10 @@ class Full(unittest.TestCase):
             self.skipTest("build/stops is not built (make stops)")
         host = stopped(runtime(lambda child, params: put(child, 1) and
                                child.killed.wait(wire.TIMEOUT) and None),
-                       "write:4=ENOSPC", segment=segment, auto_segment=False)
+                       "write:4=ENOSPC", segment=segment)
         made.append(host)
+        there.set()
         self.addCleanup(host.close)
-        host.auto_segment = True
-        host.give_segment(1)
         client = host.client()
         client.submit()
         event = client.finish()
