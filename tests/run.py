@@ -3,9 +3,10 @@
 
     tests/run.py [FILTER]      only files whose name contains FILTER
 
-A file gets TIMEOUT seconds, or what a line `TIMEOUT = N` in it says.  At most two run
-at once.  Above each stands a watcher that adopts whatever the file's tests leave
-behind, as pid 1 would; what is still there a little later is killed and is a failure.
+A file gets TIMEOUT seconds, or what a line `TIMEOUT = N` in it says; more under
+sanitizers.  At most two run at once.  Above each stands a watcher that adopts whatever
+the file's tests leave behind, as pid 1 would; what is still there a little later is
+killed and is a failure.
 The last line is `N passed, N failed, N skipped`.
 """
 
@@ -24,6 +25,9 @@ import time
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "integration"))
+from wire import SLOWER  # noqa: E402
+
 TIMEOUT = 120  # seconds
 AT_ONCE = 2
 LINGER = 5  # seconds in which what a test started may still be on its way out
@@ -68,7 +72,6 @@ class Result(unittest.TestResult):
 
 def run_tests(path, report):
     result = Result()
-    sys.path.insert(0, str(path.parent))
     unittest.defaultTestLoader.loadTestsFromName(path.stem).run(result)
     sys.stdout.flush()
     report.write_text(json.dumps([result.passed, result.trouble, result.skips]))
@@ -137,6 +140,7 @@ def run_file(path):
     """Returns (passed, trouble, skips, output, seconds)."""
     found = re.search(r"^TIMEOUT = (\d+)", path.read_text(encoding="utf-8"), re.M)
     limit, start = int(found.group(1)) if found else TIMEOUT, time.monotonic()
+    limit *= SLOWER
     with tempfile.TemporaryDirectory(prefix="caisson-test-") as folder:
         report, log = pathlib.Path(folder, "report"), pathlib.Path(folder, "output")
         with open(log, "wb") as out:

@@ -21,7 +21,7 @@ import wire
 CAISSON = wire.program("caisson")
 WAIT = wire.TIMEOUT  # seconds, for anything that should be immediate
 IS_ROOT = os.geteuid() == 0
-SANITIZED = CAISSON is not None and b"__asan_init" in pathlib.Path(CAISSON).read_bytes()
+SANITIZED = wire.SANITIZED
 
 
 def wait_for(condition, what, timeout=WAIT):

@@ -54,8 +54,7 @@ REFUSED = {
 }
 
 
-@unittest.skipIf(b"__asan_init" in (PROGRAMS / "chamber_run").read_bytes()
-                 if (PROGRAMS / "chamber_run").exists() else True,
+@unittest.skipIf(wire.SANITIZED or not (PROGRAMS / "chamber_run").exists(),
                  "needs the programs, and filters that a sanitizer does not widen")
 class Calls(unittest.TestCase):
     def test_every_call_is_refused_or_ends_the_chamber(self):

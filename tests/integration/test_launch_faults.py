@@ -6,13 +6,10 @@ import shutil
 import subprocess
 import unittest
 
+from wire import SANITIZED
+
 BUILD = os.environ.get("CAISSON_BUILD", os.path.join(os.getcwd(), "build"))
 RUN = os.path.join(BUILD, "test", "program", "chamber_run")
-
-
-def sanitized():
-    with open(RUN, "rb") as f:
-        return b"__asan_init" in f.read()
 
 
 # Call, how often it is made at most, and the layers that may be named for it.  libseccomp
@@ -44,7 +41,7 @@ CALLS = (
 @unittest.skipUnless(shutil.which("strace"), "strace is not installed")
 class Faults(unittest.TestCase):
     def setUp(self):
-        if sanitized():
+        if SANITIZED:
             self.skipTest("LeakSanitizer and strace cannot both trace")
 
     def launch(self, call, when, error):

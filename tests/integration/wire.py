@@ -22,7 +22,6 @@ if SDK.is_dir():
 import caisson  # noqa: E402  (beside this file when a chamber holds a copy of both)
 
 BUILD = pathlib.Path(os.environ.get("CAISSON_BUILD", ROOT / "build"))
-TIMEOUT = float(os.environ.get("CAISSON_TEST_TIMEOUT", 30))  # seconds, for anything that should be immediate
 
 pack, unpack, frame = caisson.pack, caisson.unpack, caisson.frame
 
@@ -33,6 +32,18 @@ def program(name):
         if (BUILD / folder / name).exists():
             return str(BUILD / folder / name)
     return None
+
+
+def sanitized():
+    """Whether the programs were built with MODE=asan."""
+    path = program("caisson-broker") or program("program/chamber_run")
+    return path is not None and b"__asan_init" in pathlib.Path(path).read_bytes()
+
+
+SANITIZED = sanitized()
+SLOWER = 4 if SANITIZED else 1  # how much longer everything may take
+# Seconds, for anything that should be immediate.
+TIMEOUT = float(os.environ.get("CAISSON_TEST_TIMEOUT", 30 * SLOWER))
 
 
 class Closed(Exception):

@@ -221,7 +221,7 @@ main(void)
 	suite_add_tcase(s, t);
 	tcase_add_checked_fixture(t, setup, teardown);
 	if (SANITIZED) {
-		fprintf(stderr, "test_client_confine: a sanitizer needs what is refused\n");
+		puts("skip: a sanitizer needs what the client's filter refuses");
 		srunner_free(runner);
 		return 0;
 	}

@@ -116,22 +116,22 @@ END_TEST
 /* A call does its share and says so; it never does the whole of a large tree. */
 START_TEST(a_call_does_bounded_work_and_the_next_goes_on)
 {
-	enum { DIRS = 4, NAMES = 20000 };
+	enum { DIRS = 2, NAMES = 20000 };
 	char name[32], out[256];
 	size_t calls;
 	int i, k;
 
+	put("9", "");
 	for (k = 0; k < DIRS; k++) {
 		snprintf(name, sizeof(name), "%d", k);
 		ck_assert_int_eq(mkdir(name, 0777), 0);
 		for (i = 0; i < NAMES; i++) {
 			snprintf(name, sizeof(name), "%d/%d", k, i);
-			ck_assert_int_eq(mknod(name, S_IFREG | 0644, 0), 0);
+			ck_assert_int_eq(link("9", name), 0); /* cheaper than a file each */
 		}
 	}
-	put("9", "");
 	calls = search_all("", "9", 10, out, sizeof(out));
-	ck_assert_str_eq(out, "0/9 1/9 2/9 3/9 9 ");
+	ck_assert_str_eq(out, "0/9 1/9 9 ");
 	ck_assert_uint_gt(calls, 1);
 	ck_assert_uint_lt(calls, 20);
 }
