@@ -85,7 +85,12 @@ void journal_segment(struct journal *j, int fd, uint64_t number, uint64_t reserv
 /* The segment asked for cannot be made (an errno); it is asked for again after a while. */
 void journal_no_segment(struct journal *j, int error);
 
-#define JOURNAL_LATE_MS 2 /* an outcome follows its reply (D-11), and rarely alone */
+/*
+ * How long an outcome, which follows its reply (D-11), waits for company.  A timer due
+ * before the kernel's next tick is set in hardware anew for every wait of the loop, a trap
+ * each on a virtual machine: 2 ms here made a call a third slower.
+ */
+#define JOURNAL_LATE_MS 50
 
 /* How much of the reservation at the end of a segment a record may use. */
 enum journal_class {
