@@ -29,8 +29,9 @@ SANITIZER_DEFAULTS
 
 /* How long the last words to the supervisor and to clients may take. */
 #define GOODBYE_MS 500
-/* How long endings wait for a journal that can be written, at the end. */
-#define LATE_S 1
+/* How long endings wait for a journal that can be written, at the end: beyond the second
+ * after which it asks for a segment again, and within what the supervisor allows. */
+#define LATE_MS 1500
 
 static void main_on_settled(struct broker *b);
 
@@ -61,7 +62,7 @@ static bool
 main_waits_for_journal(struct broker *b)
 {
 	static bool waiting;
-	const struct timeval bound = { .tv_sec = LATE_S };
+	const struct timeval bound = { LATE_MS / 1000, LATE_MS % 1000 * 1000 };
 
 	if (b->journal == NULL || !journal_holds(b->journal) || b->late)
 		return false;
