@@ -104,6 +104,16 @@ prior_read(struct broker *b, struct value map)
 }
 
 static void
+priors_forget(void)
+{
+	for (size_t i = 0; i < loading.npriors; i++)
+		free(loading.priors[i].calls);
+	free(loading.priors);
+	loading.priors = NULL;
+	loading.npriors = loading.cap = 0;
+}
+
+static void
 uses_read(struct config *config, struct slice list)
 {
 	struct value array = value_next(&list);
@@ -313,11 +323,7 @@ state_settled(struct broker *b)
 {
 	struct control ready = { .verb = CONTROL_READY };
 
-	for (size_t i = 0; i < loading.npriors; i++)
-		free(loading.priors[i].calls);
-	free(loading.priors);
-	loading.priors = NULL;
-	loading.npriors = loading.cap = 0;
+	priors_forget();
 	STOP_POINT("broker.state_settled");
 	b->ready = true;
 	control_tell(b, &ready);
@@ -494,13 +500,10 @@ static const struct link_handler ledger_handler = {
 void
 state_ledger(struct broker *b, int fd)
 {
-	if (b->journal == NULL && b->ledger != NULL) {
-		/* The first one died before its answer: begin again. */
-		for (size_t i = 0; i < loading.npriors; i++)
-			free(loading.priors[i].calls);
-		loading.npriors = 0;
-	}
 	link_close(b->ledger);
+	/* One that died between two of its pages: the next begins with its first again. */
+	if (b->journal == NULL)
+		priors_forget();
 	b->ledger = link_open(b->base, fd, ROLE_BROKER, ROLE_LEDGER, &ledger_handler, b);
 	if (b->ledger == NULL) {
 		log_error("cannot reach the ledger: out of memory");
