@@ -39,7 +39,7 @@ pipe_on_readable(evutil_socket_t fd, short events, void *arg)
 
 	(void)events;
 	broker_tick(op->broker);
-	if (!op->ended && !operation_may_output(op)) {
+	if (c->kind != CHILD_PROVIDER && !op->ended && !operation_may_output(op)) {
 		event_del(p->event);
 		if (op->client != NULL)
 			link_watch(op->client->link, OUTPUT_QUEUE_MAX / 2);

@@ -1,7 +1,8 @@
 """The broker's promises for one turn, against scripted peers (D-2, D-5)."""
 
+import os
+import select
 import threading
-import time
 import unittest
 
 import broker_host
@@ -165,6 +166,18 @@ class Turn(unittest.TestCase):
         turn = self.run_turn(runtime(work))
         self.assertEqual(turn["metadata"], {"a": "note", "b": 2, "c": 3,
                                             "runtime": {"id": "test", "version": "1"}})
+
+    def work(child, params):
+            codes = []
+            for value in ("small", "x" * 16000):
+                for key in "abcdef" if len(value) > 9 else "f":
+                    msgid = child.peer.request("turn.annotate", operation=child.operation,
+                                               key=key, value=value)
+                    codes.append((child.peer.expect_reply(msgid)[0] or {}).get("code"))
+            self.assertEqual(codes, [None] * 5 + ["resource_exhausted"] * 2)
+            return DONE
+        notes = self.run_turn(runtime(work))["metadata"]
+        self.assertEqual((sorted(notes), notes["f"]), ([*"abcdf", "runtime"], "small"))
 
     def test_a_forged_turn_event_arrives_wrapped(self):  # TU-5
         def work(child, params):
@@ -343,6 +356,57 @@ class Endings(unittest.TestCase):
         r = [r for r in host.records() if r["type"] == "tool.invoked"]
         self.assertEqual([(x["outcome"], x.get("cause")) for x in r],
                          [("interrupted", "outcome_unknown"), ("succeeded", None)])
+
+    def provider(child):
+            child.peer.hello()
+            m = child.peer.receive()
+            dispatched.set()
+            self.assertEqual(child.peer.receive()[1], "tool.cancel")
+            child.peer.reply(m[1], callId=m[3][0]["call"], **ok("too late"))
+            child.killed.wait(20)
+            over.set()
+        host = self.host(one_call(path="docs/a"), provider)
+        client = host.client()
+        op = client.submit()
+        self.assertTrue(dispatched.wait(20))
+        client.call("operation.stop", operation=op)
+        self.assert_cause(client.finish(), kind="canceled")
+        self.assertTrue(over.wait(20))
+        decided, *_ = [r["call"] for r in host.records() if "call" in r]
+        self.assertEqual([(r.get("outcome"), r["cause"], r["call"], r["callId"], r["tool"])
+                          for r in host.records() if r["type"] == "tool.invoked"],
+                         [("interrupted", "outcome_unknown", decided, "1", "files.read"),
+                          (None, "late", decided, "1", "files.read")])
+
+    def test_a_providers_log_does_not_wait_for_the_client(self):
+        called, held, logged = (threading.Event() for _ in range(3))
+
+        def provider(child):
+            child.peer.hello()
+            m = child.peer.receive()
+            called.set()
+            held.wait(20)
+            for _ in range(64):
+                os.write(child.stderr, b"a line for the operator\n" * 100)
+            logged.set()
+            child.peer.reply(m[1], callId=m[3][0]["call"], **ok())
+            while True:
+                child.peer.receive()
+
+        def work(child, params):
+            def flood():
+                os.set_blocking(child.stdout, False)
+                called.wait(20)
+                while select.select([], [child.stdout], [], 1)[1]:
+                    os.write(child.stdout, b"x" * 4096)
+                held.set()
+            threading.Thread(target=flood, daemon=True).start()
+            return {"status": "complete",
+                    "output": invoke(child, "files.read", path="docs/a")["status"]}
+        client = self.host(runtime(work), provider).client()
+        client.submit()
+        self.assertTrue(logged.wait(20))
+        self.assertEqual(client.finish()["body"]["turn"]["output"], "succeeded")
 
     def test_retryable_is_lowered_after_an_unsafe_write(self):  # TU-56
         error = {"code": "x", "message": "", "retryable": True}
