@@ -192,40 +192,63 @@ turn_handle_emit(struct operation *op, uint32_t msgid, const struct msg_event_em
 	link_reply(l, MSG_event_emit_reply, msgid, &reply);
 }
 
-static void
-annotation_remove(struct turn *t, struct slice key)
+/* The pair that is there for `key`; empty if there is none. */
+static struct slice
+annotation_find(const struct turn *t, struct slice key)
 {
 	struct slice s = buf_slice(&t->annotations);
-	const uint8_t *start;
 
 	for (uint32_t i = 0; i < t->nannotations; i++) {
-		struct value k;
+		const uint8_t *start = s.p;
+		struct value k = value_skip(&s);
 
-		start = s.p;
-		k = value_skip(&s);
 		value_skip(&s);
-		if (!slice_equal(k.bytes, key))
-			continue;
-		memmove(t->annotations.p + (start - t->annotations.p), s.p, s.n);
-		t->annotations.n -= (size_t)(s.p - start);
-		t->nannotations--;
-		return;
+		if (slice_equal(k.bytes, key))
+			return (struct slice){ start, (size_t)(s.p - start) };
 	}
+	return (struct slice){ 0 };
 }
 
+static void
+annotation_remove(struct turn *t, struct slice pair)
+{
+	uint8_t *p = t->annotations.p + (pair.p - t->annotations.p);
+
+	memmove(p, p + pair.n, t->annotations.n - pair.n - (size_t)(p - t->annotations.p));
+	t->annotations.n -= pair.n;
+	t->nannotations--;
+}
+
+/* Values in all of them but `except`. */
 static uint32_t
-annotation_nodes(const struct turn *t)
+annotation_nodes(const struct turn *t, struct slice except)
 {
 	struct slice s = buf_slice(&t->annotations);
 	uint32_t total = 0, nodes;
 	unsigned depth;
 
 	for (uint32_t i = 0; i < t->nannotations; i++) {
+		bool counts = s.p != except.p;
+
 		value_skip(&s);
 		value_measure(value_skip(&s).raw, &depth, &nodes);
-		total += nodes;
+		total += counts ? nodes : 0;
 	}
 	return total;
+}
+
+/* May `m` stand in place of `old`? */
+static bool
+annotation_fits(
+    const struct turn *t, const struct msg_turn_annotate *m, struct slice old)
+{
+	uint32_t nodes;
+	unsigned depth;
+
+	value_measure(m->value, &depth, &nodes);
+	return t->annotations.n - old.n + m->key.n + m->value.n <= TURN_ANNOTATIONS_MAX &&
+	    t->nannotations - (old.n > 0) < TURN_ANNOTATION_KEYS_MAX &&
+	    annotation_nodes(t, old) + nodes <= TURN_ANNOTATION_NODES_MAX;
 }
 
 void
@@ -235,22 +258,20 @@ turn_handle_annotate(
 	struct turn *t = op->turn;
 	struct link *l = op->session->worker.link;
 	struct msg_turn_annotate_reply reply = { 0 };
-	uint32_t nodes;
-	unsigned depth;
+	struct slice old;
 
 	if (slice_is(m->key, "runtime") || slice_is(m->key, "__proto__")) {
 		link_refuse(l, msgid, "invalid_argument", "this key is the host's", false);
 		return;
 	}
-	annotation_remove(t, m->key);
-	value_measure(m->value, &depth, &nodes);
-	if (t->annotations.n + m->key.n + m->value.n > TURN_ANNOTATIONS_MAX ||
-	    t->nannotations == TURN_ANNOTATION_KEYS_MAX ||
-	    annotation_nodes(t) + nodes > TURN_ANNOTATION_NODES_MAX) {
+	old = annotation_find(t, m->key);
+	if (!annotation_fits(t, m, old)) {
 		link_refuse(l, msgid, "resource_exhausted",
 		    "the annotations of a turn may not be larger", false);
 		return;
 	}
+	if (old.n > 0)
+		annotation_remove(t, old);
 	pack_str_n(&t->annotations, m->key.p, m->key.n);
 	pack_raw(&t->annotations, m->value);
 	t->nannotations++;

@@ -167,7 +167,8 @@ class Turn(unittest.TestCase):
         self.assertEqual(turn["metadata"], {"a": "note", "b": 2, "c": 3,
                                             "runtime": {"id": "test", "version": "1"}})
 
-    def work(child, params):
+    def test_a_refused_annotation_leaves_the_one_before(self):  # TU-6
+        def work(child, params):
             codes = []
             for value in ("small", "x" * 16000):
                 for key in "abcdef" if len(value) > 9 else "f":
