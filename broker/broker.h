@@ -91,6 +91,7 @@ struct child {
 	unsigned starts;
 	unsigned running; /* calls dispatched and not answered */
 	TAILQ_HEAD(, call) waiting; /* call.queue: decided, and no place at the provider yet */
+	TAILQ_HEAD(, call) late; /* call.queue: in CALL_LATE, to name a result that comes yet */
 };
 
 /* One worker with its providers; lives until all of them are reaped (D-1). */
@@ -174,6 +175,7 @@ enum call_state {
 	CALL_RECORDING, /* the decision is on its way to the disk */
 	CALL_WAITING, /* decided; the provider has no place yet */
 	CALL_DISPATCHED,
+	CALL_LATE, /* ended with its operation; its provider may still answer */
 };
 
 struct call {
@@ -190,9 +192,8 @@ struct call {
 	struct grant *grant; /* decided by */
 	bool reserved; /* a bounded use is held */
 	bool interrupted; /* the operation ended while the record was on its way: nobody waits */
-	bool timed_out;
 	TAILQ_ENTRY(call) link; /* operation.calls */
-	TAILQ_ENTRY(call) queue; /* child.waiting, in CALL_WAITING */
+	TAILQ_ENTRY(call) queue; /* child.waiting in CALL_WAITING, child.late in CALL_LATE */
 };
 
 struct client {
@@ -344,6 +345,8 @@ void call_pump(struct child *provider);
 void call_on_provider_gone(struct child *provider, bool for_good);
 /* The operation ends: every open call is recorded as what it was (D-10). */
 void call_interrupt_all(struct operation *op);
+/* The provider is reaped: nothing can come late any more. */
+void call_forget_late(struct child *provider);
 
 /* ---- command.c ------------------------------------------------------------------------ */
 

@@ -304,18 +304,37 @@ result_fault(const struct call *c, const struct msg_tool_call_reply *r)
 	return "";
 }
 
+/* Its ending stands; that there was a result after all is a fact beside it (D-2). */
 static void
-result_late(struct child *p)
+result_late(struct child *p, uint32_t msgid)
 {
 	struct operation *op = p->session->operation;
 	struct msg_record r;
+	struct call *c;
 	char id[40];
 
 	record_init(&r, op->broker, op, "tool.invoked", id);
+	TAILQ_FOREACH (c, &p->late, queue)
+		if (c->provider_msgid == msgid) {
+			RECORD_TEXT(&r, call, c->id);
+			RECORD_TEXT(&r, callId, c->name);
+			RECORD_TEXT(&r, tool, c->tool->name);
+		}
 	RECORD_TEXT(&r, cause, "late");
 	r.has_source = true;
 	r.source = record_source_broker;
 	journal_append(op->broker->journal, &r, JOURNAL_ENDING, NULL, NULL);
+}
+
+void
+call_forget_late(struct child *p)
+{
+	struct call *c;
+
+	while ((c = TAILQ_FIRST(&p->late)) != NULL) {
+		TAILQ_REMOVE(&p->late, c, queue);
+		call_destroy(c);
+	}
 }
 
 void
@@ -333,8 +352,8 @@ call_on_result(struct child *p, const struct message *m)
 		p->running--;
 	if (p->running == 0)
 		link_set_state(p->link, LINK_READY);
-	if (c == NULL) { /* its ending stands; this changes nothing (D-2) */
-		result_late(p);
+	if (c == NULL) {
+		result_late(p, m->msgid);
 		return;
 	}
 	wrong = m->failed ? "the provider refused the request" : result_fault(c, r);
@@ -421,7 +440,11 @@ call_interrupt(struct call *c)
 		    op, c, record_outcome_interrupted, e->call_code, "outcome_unknown", 0);
 		if (c->provider->link != NULL)
 			link_notify(c->provider->link, MSG_tool_cancel, &cancel);
-		break;
+		call_close(c);
+		c->state = CALL_LATE;
+		TAILQ_INSERT_TAIL(&c->provider->late, c, queue);
+		return;
+	case CALL_LATE: return; /* is no open call */
 	}
 	call_close(c);
 	call_destroy(c);

@@ -19,6 +19,7 @@ child_init(struct child *c, struct session *s, enum child_kind kind, uint32_t in
 	c->index = index;
 	c->in.fd = c->out.fd = c->err.fd = -1;
 	TAILQ_INIT(&c->waiting);
+	TAILQ_INIT(&c->late);
 }
 
 static void
@@ -118,8 +119,10 @@ session_destroy(struct session *s)
 	TAILQ_REMOVE(&b->sessions, s, link);
 	pipe_close(&s->worker.in);
 	buf_finish(&s->worker.input);
-	for (size_t i = 0; i < b->config->nproviders; i++)
+	for (size_t i = 0; i < b->config->nproviders; i++) {
 		pipe_close(&s->providers[i].err);
+		call_forget_late(&s->providers[i]);
+	}
 	event_free(s->timer);
 	operation_destroy(s->operation);
 	free(s->providers);

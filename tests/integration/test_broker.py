@@ -358,7 +358,10 @@ class Endings(unittest.TestCase):
         self.assertEqual([(x["outcome"], x.get("cause")) for x in r],
                          [("interrupted", "outcome_unknown"), ("succeeded", None)])
 
-    def provider(child):
+    def test_a_result_that_comes_late_is_recorded_as_that_calls(self):  # D-2
+        dispatched, over = threading.Event(), threading.Event()
+
+        def provider(child):
             child.peer.hello()
             m = child.peer.receive()
             dispatched.set()
