@@ -228,6 +228,7 @@ call_on_record(void *arg, bool ok)
 	struct operation *op = c->operation;
 
 	STOP_POINT("broker.call_durable");
+	broker_tick(op->broker);
 	op->records--;
 	if (c->interrupted) {
 		call_unreserve(c);

@@ -132,6 +132,7 @@ submit_on_record(void *arg, bool ok)
 	struct msg_operation_submit_reply reply = { .operation = slice_of(op->id) };
 	struct buf body = { 0 };
 
+	broker_tick(op->broker);
 	op->records--;
 	if (!ok) {
 		/* Not on record: it was never admitted, and nothing of it has begun. */
@@ -401,6 +402,7 @@ ended_on_record(void *arg, bool ok)
 {
 	struct operation *op = arg;
 
+	broker_tick(op->broker);
 	op->records--;
 	if (!ok)
 		log_error("the ending of %s is not on record", op->id);

@@ -72,6 +72,7 @@ admitted_on_record(void *arg, bool ok)
 {
 	struct operation *op = arg;
 
+	broker_tick(op->broker);
 	op->records--;
 	if (op->ended) {
 		session_arm(op->session);
