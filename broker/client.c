@@ -1,6 +1,5 @@
 #include "broker/broker.h"
 
-#include <signal.h>
 #include <stdlib.h>
 
 #include <event2/event.h>
@@ -13,10 +12,6 @@
  * Local clients.  Who one is was read by the supervisor from the kernel (D-14); nothing in
  * a message says so.  A client that goes away detaches, its operation goes on (D-4).
  */
-
-static const int allowed_signals[] = {
-	SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH
-};
 
 static struct operation *
 client_operation(struct client *c, struct slice id)
@@ -124,13 +119,10 @@ handle_signal(struct client *c, const struct message *m)
 	const struct msg_operation_signal *s = &m->u.operation_signal;
 	struct operation *op = client_operation(c, s->operation);
 	struct msg_operation_signal_reply reply = { 0 };
-	bool allowed = false;
 
-	for (size_t i = 0; i < countof(allowed_signals); i++)
-		allowed = allowed || s->signo == (uint64_t)allowed_signals[i];
 	if (op == NULL || op->kind != operation_kind_command) {
 		link_refuse(c->link, m->msgid, "not_found", "no such command is open", false);
-	} else if (!allowed) {
+	} else if (!control_may_signal(s->signo)) {
 		link_refuse(c->link, m->msgid, "invalid_argument",
 		    "this signal cannot be sent; stop the operation instead", false);
 	} else {

@@ -1,6 +1,7 @@
 #include "common/control.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -32,6 +33,18 @@ const char *
 layer_name(uint32_t layer)
 {
 	return layer < LAYER_MAX ? layer_names[layer] : "unknown";
+}
+
+bool
+control_may_signal(uint64_t signo)
+{
+	static const int allowed[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2,
+		SIGWINCH };
+
+	for (size_t i = 0; i < countof(allowed); i++)
+		if (signo == (uint64_t)allowed[i])
+			return true;
+	return false;
 }
 
 /* Room for as many descriptors as may travel, aligned as the kernel wants it. */

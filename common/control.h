@@ -9,6 +9,7 @@
 #ifndef COMMON_CONTROL_H
 #define COMMON_CONTROL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -49,6 +50,10 @@ enum child_kind {
 };
 
 #define CONTROL_WITH_INPUT 1u
+
+/* May this signal be sent to a command?  Those of a terminal and a shell, none that kills
+ * for sure: that is CONTROL_KILL's. */
+bool control_may_signal(uint64_t signo);
 
 /* Why a child is gone, from the kernel's own evidence. */
 enum exit_kind {

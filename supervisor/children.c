@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -453,15 +452,10 @@ children_kill(struct children *ch, const struct control *c)
 int
 children_signal(struct children *ch, const struct control *c)
 {
-	static const int allowed[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2,
-		SIGWINCH };
 	struct child *child;
-	size_t i;
 
-	for (i = 0; i < countof(allowed); i++)
-		if (allowed[i] == c->error)
-			break;
-	if (i == countof(allowed) || c->kind != CHILD_COMMAND || !is_known(ch, c))
+	if (c->error < 0 || !control_may_signal((uint64_t)c->error) ||
+	    c->kind != CHILD_COMMAND || !is_known(ch, c))
 		return -EPROTO;
 	child = find_child(ch, c);
 	if (child && child->launch)

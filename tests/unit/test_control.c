@@ -2,6 +2,7 @@
 #include <check.h>
 #include <dirent.h>
 #include <errno.h>
+#include <signal.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,6 +199,20 @@ START_TEST(every_layer_has_a_name_of_its_own)
 }
 END_TEST
 
+START_TEST(signals_that_may_be_sent_are_few_and_end_nothing_for_sure)
+{
+	uint64_t signo;
+	unsigned n = 0;
+
+	for (signo = 0; signo < 128; signo++)
+		n += control_may_signal(signo);
+	ck_assert_uint_eq(n, 7);
+	ck_assert(control_may_signal(SIGINT) && control_may_signal(SIGWINCH));
+	ck_assert(!control_may_signal(SIGKILL) && !control_may_signal(SIGSTOP));
+	ck_assert(!control_may_signal((1ull << 32) + SIGINT) && !control_may_signal(UINT64_MAX));
+}
+END_TEST
+
 int
 main(void)
 {
@@ -214,6 +229,7 @@ main(void)
 	tcase_add_test(tc, a_struct_of_another_size_is_refused_and_its_descriptors_are_closed);
 	tcase_add_test(tc, too_many_descriptors_are_refused_and_closed);
 	tcase_add_test(tc, every_layer_has_a_name_of_its_own);
+	tcase_add_test(tc, signals_that_may_be_sent_are_few_and_end_nothing_for_sure);
 	suite_add_tcase(s, tc);
 	runner = srunner_create(s);
 	srunner_run_all(runner, CK_ENV);
