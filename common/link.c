@@ -568,18 +568,6 @@ link_watch(struct link *l, size_t bytes)
 		schedule(l);
 }
 
-void *
-link_arg(const struct link *l)
-{
-	return l->arg;
-}
-
-enum role
-link_peer(const struct link *l)
-{
-	return l->peer;
-}
-
 void
 link_set_io(struct link *l, const struct link_io *io)
 {

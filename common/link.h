@@ -86,9 +86,6 @@ size_t link_queued(const struct link *l);
 /* Calls on_drained once when link_queued() is at or below `bytes` (now, or later). */
 void link_watch(struct link *l, size_t bytes);
 
-void *link_arg(const struct link *l);
-enum role link_peer(const struct link *l);
-
 /* What is done to the descriptor; for tests, which replace it by a plan (short, failing). */
 struct link_io {
 	ssize_t (*read)(int fd, void *p, size_t n);
