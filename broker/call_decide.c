@@ -147,11 +147,14 @@ step_is_spent(struct turn *t, const struct msg_tool_invoke *m)
 }
 
 static const struct config_tool *
-catalogue_find(const struct turn *t, struct slice name)
+catalogue_find(const struct operation *op, struct slice name)
 {
+	const struct config_tool *tool = config_tool(op->broker->config, name);
+	const struct turn *t = op->turn;
+
 	for (size_t i = 0; i < t->ncatalogue; i++)
-		if (slice_is(name, t->catalogue[i]->name))
-			return t->catalogue[i];
+		if (t->catalogue[i] == tool)
+			return tool;
 	return NULL;
 }
 
@@ -193,7 +196,7 @@ envelope_check(struct operation *op, const struct msg_tool_invoke *m,
 	if (t->calls_counted >= t->max_calls)
 		return &envelope_refusals[2];
 	t->calls_counted++; /* TU-26: from here on it counts, whatever becomes of it */
-	*ret_tool = catalogue_find(t, m->tool);
+	*ret_tool = catalogue_find(op, m->tool);
 	if (*ret_tool == NULL)
 		return &envelope_refusals[3];
 	if (call_is_open(op, m->id))
