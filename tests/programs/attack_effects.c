@@ -21,7 +21,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/sanitizer.h"
 #include "common/util.h"
+
+SANITIZER_DEFAULTS
 
 static void
 verdict(bool in, const char *what, long n)
