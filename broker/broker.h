@@ -47,6 +47,7 @@
 #define OUTPUT_QUEUE_MAX     (1u << 20) /* bytes queued for a client before streams are not read */
 #define SESSIONS_MAX	     1024 /* of one broker */
 #define EVENT_BLOCK	     (1u << 20) /* event numbers per durable block (D-11) */
+#define BLOCK_RESERVE	     (SESSION_CALLS_MAX + 16) /* of them, for the calls in flight and the ending */
 #define PROVIDER_STARTS_MAX  4 /* of one session's provider, then its calls fail */
 #define EXIT_HALF_MS	     1000 /* how long end-of-file and exit report wait for each other */
 #define ENDED_KEPT	     64 /* endings kept for a client that attaches late */
@@ -275,7 +276,13 @@ struct operation *operation_find(struct broker *b, struct slice id);
  * without its body. */
 void operation_event(struct operation *op, enum event_type type, const struct buf *body);
 void operation_output(struct operation *op, enum stream stream, const uint8_t *p, size_t n);
-/* False while a client's queue is too long for more output. */
+/*
+ * Asks for the next block where half of this one is used: numbers are used only inside a
+ * block that is on record, so that a broker that takes over never uses one again (D-11).
+ * Again after an outage, in which nothing could be asked for.
+ */
+void operation_renew_block(struct operation *op);
+/* False while a client's queue is too long for more output, or there are no numbers for it. */
 bool operation_may_output(const struct operation *op);
 
 /*

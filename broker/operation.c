@@ -25,10 +25,8 @@ block_on_record(void *arg, bool ok)
 		pipe_resume(&op->session->worker);
 }
 
-/* Numbers are used only inside a block that is on record, so that a broker that takes
- * over never uses one again (D-11). */
-static void
-block_ask(struct operation *op)
+void
+operation_renew_block(struct operation *op)
 {
 	struct msg_record r;
 	char id[40];
@@ -47,8 +45,7 @@ block_ask(struct operation *op)
 bool
 operation_may_output(const struct operation *op)
 {
-	/* The last few numbers of a block are the ending's. */
-	if (op->sequence + 16 >= op->block_end)
+	if (op->sequence + BLOCK_RESERVE >= op->block_end)
 		return false;
 	return op->client == NULL || link_queued(op->client->link) < OUTPUT_QUEUE_MAX;
 }
@@ -58,7 +55,7 @@ event_send(struct operation *op, struct msg_operation_event *e)
 {
 	e->operation = slice_of(op->id);
 	e->sequence = ++op->sequence;
-	block_ask(op);
+	operation_renew_block(op);
 	if (op->client != NULL)
 		link_notify(op->client->link, MSG_operation_event, e);
 }

@@ -370,6 +370,7 @@ static void
 journal_on_available(bool available, void *arg)
 {
 	struct broker *b = arg;
+	struct session *s;
 	static bool settling;
 
 	if (!available) {
@@ -379,6 +380,8 @@ journal_on_available(bool available, void *arg)
 		state_settle(b);
 	} else {
 		log_info("the journal can be written");
+		TAILQ_FOREACH (s, &b->sessions, link)
+			operation_renew_block(s->operation);
 		if (b->shutting_down && TAILQ_EMPTY(&b->sessions))
 			b->on_settled(b); /* it waited for nothing else */
 	}

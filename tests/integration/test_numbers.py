@@ -1,0 +1,60 @@
+"""Event numbers are used only where the record says so, and an outage does not end them (D-11)."""
+
+import os
+import pathlib
+import select
+import threading
+import unittest
+
+import wire
+from broker_host import DONE, EXITED, runtime
+from test_outage import STOPS, stopped
+
+TIMEOUT = 300
+BLOCK = 1 << 20  # EVENT_BLOCK
+
+
+class Block(unittest.TestCase):
+    @unittest.skipUnless(STOPS.exists(), "build/stops is not built (make stops)")
+    def test_an_outage_holds_back_what_has_no_number_until_it_is_over(self):
+        """The block's record is refused; a worker that writes more than the block is held."""
+        made, gate, held = [], threading.Event(), threading.Event()
+
+        def segment(number):
+            if number > 1 and not gate.is_set():
+                return None
+            return os.open(pathlib.Path(made[0].directory.name, f"journal.{number:08d}"),
+                           os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL)
+
+        def watch(sock):
+            while select.select([], [sock], [], 1)[1]:
+                select.select([], [], [], 0.1)
+            held.set()
+
+        def work(child, params):
+            some = wire.frame([2, "output.write", [{
+                "operation": child.operation, "stream": "stdout", "data": b"x"}]]) * 4096
+            threading.Thread(target=watch, args=(child.peer.sock,), daemon=True).start()
+            for _ in range(BLOCK // 4096 + 1):
+                child.peer.send_raw(some)
+            return DONE
+        host = stopped(runtime(work), "write:5=ENOSPC", segment=segment, auto_segment=False)
+        made.append(host)
+        self.addCleanup(host.close)
+        host.auto_segment = True
+        host.give_segment(1)
+        client = host.client()
+        operation = client.submit()
+        client.close()
+        self.assertTrue(held.wait(wire.TIMEOUT))
+        self.assertFalse(host.children[0].over.is_set())
+        gate.set()
+        client = host.client()
+        client.call("operation.attach", operation=operation)
+        self.assertEqual(client.finish()["body"]["turn"]["status"], "succeeded")
+        blocks = [r["sequence"] for r in host.records() if r["type"] == "block.opened"]
+        self.assertEqual(blocks, [2 * BLOCK])
+
+
+if __name__ == "__main__":
+    unittest.main()
