@@ -13,6 +13,7 @@
 #include "client/text.h"
 #include "common/hex.h"
 #include "common/options.h"
+#include "common/state_dir.h"
 #include "common/util.h"
 
 #define EXIT_INVALID 1
@@ -157,21 +158,6 @@ look_in(struct audit *a, int state_fd, const char *place)
 	return 0;
 }
 
-static char *
-default_state_dir(void)
-{
-	const char *xdg = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-	char *dir = NULL;
-
-	if (geteuid() == 0)
-		return strdup("/var/lib/caisson");
-	if (xdg && xdg[0] == '/')
-		return asprintf(&dir, "%s/caisson", xdg) < 0 ? NULL : dir;
-	if (home && home[0] == '/')
-		return asprintf(&dir, "%s/.local/state/caisson", home) < 0 ? NULL : dir;
-	return NULL;
-}
-
 static int
 unusable(const char *dir, int error)
 {
@@ -202,7 +188,7 @@ look_everywhere(struct audit *a, int state_fd)
 int
 audit_run(const struct audit_options *o)
 {
-	cleanup_free char *dir = o->state_dir ? strdup(o->state_dir) : default_state_dir();
+	cleanup_free char *dir = o->state_dir ? strdup(o->state_dir) : state_dir_default();
 	struct audit a = { .o = o, .state_dir = dir };
 	cleanup_fd int fd = -1;
 

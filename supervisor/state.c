@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "common/state_dir.h"
 #include "common/util.h"
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
@@ -25,23 +26,6 @@ fail(char err[STATE_ERROR_MAX], const char *dir, const char *what, int error)
 }
 
 /* ---- the directory ----------------------------------------------------------------- */
-
-/* The default place, for the caller to free; NULL if nothing says where it is. */
-static char *
-default_dir(void)
-{
-	const char *xdg = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-	char *dir = NULL;
-	int r = -1;
-
-	if (geteuid() == 0)
-		return strdup("/var/lib/caisson");
-	if (xdg && xdg[0] == '/')
-		r = asprintf(&dir, "%s/caisson", xdg);
-	else if (home && home[0] == '/')
-		r = asprintf(&dir, "%s/.local/state/caisson", home);
-	return r < 0 ? NULL : dir;
-}
 
 /* mkdir -p.  What a mkdir says in the middle does not matter, if only the end is there. */
 static int
@@ -188,7 +172,7 @@ fill_run(struct rundir *run, int run_fd, const char *dir)
 int
 rundir_create(const char *dir, struct rundir *ret, char err[STATE_ERROR_MAX])
 {
-	cleanup_free char *fallback = dir ? NULL : default_dir();
+	cleanup_free char *fallback = dir ? NULL : state_dir_default();
 	cleanup_fd int fd = -1, runs_fd = -1, run_fd = -1;
 	int r;
 
