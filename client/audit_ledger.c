@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -53,7 +54,7 @@ ledger_program(void)
 
 /* After fork: only async-signal-safe calls. */
 static _Noreturn void
-become_ledger(const char *path, int link_fd, int journal_fd, int index_fd)
+become_ledger(const char *path, pid_t parent, int link_fd, int journal_fd, int index_fd)
 {
 	char *const argv[] = { (char *)(uintptr_t) "caisson-ledger",
 		(char *)(uintptr_t) "--read-only", NULL };
@@ -64,6 +65,10 @@ become_ledger(const char *path, int link_fd, int journal_fd, int index_fd)
 	static const char text[] = "caisson: cannot start caisson-ledger\n";
 	ssize_t n;
 
+	/* Whatever it is doing, it has nobody to do it for. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(127);
 	/* The numbers are ours to fill or to leave closed, whoever started us. */
 	if (index_fd < 0)
 		close(LEDGER_FD_INDEX);
@@ -120,6 +125,7 @@ static int
 spawn(struct audit_ledger *l, const char *path, int journal_fd, int index_fd)
 {
 	cleanup_fd int theirs = -1;
+	pid_t parent = getpid();
 	int pair[2];
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
@@ -127,7 +133,7 @@ spawn(struct audit_ledger *l, const char *path, int journal_fd, int index_fd)
 	theirs = pair[1];
 	l->pid = fork();
 	if (l->pid == 0)
-		become_ledger(path, theirs, journal_fd, index_fd);
+		become_ledger(path, parent, theirs, journal_fd, index_fd);
 	if (l->pid < 0) {
 		close(pair[0]);
 		return -errno;

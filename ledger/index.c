@@ -92,11 +92,17 @@ use_relative_names(void)
 	return sqlite3_vfs_register(&relative, 0) == SQLITE_OK ? 0 : -ENOMEM;
 }
 
-static int
-failed(struct index *x, const char *what)
+int
+index_failed(struct index *x, const char *what)
 {
 	log_error("index: cannot %s: %s", what, sqlite3_errmsg(x->db));
-	return -EIO;
+	switch (sqlite3_errcode(x->db) & 0xff) {
+	case SQLITE_CORRUPT:
+	case SQLITE_NOTADB:
+	case SQLITE_CONSTRAINT: /* rows behind the position: not of our making */
+		return -EUCLEAN;
+	default: return -EIO;
+	}
 }
 
 static int
@@ -139,10 +145,10 @@ step(struct index *x, sqlite3_stmt *s)
 	int ret;
 
 	if (!s)
-		return failed(x, "prepare");
+		return index_failed(x, "prepare");
 	ret = sqlite3_step(s);
 	sqlite3_reset(s);
-	return ret == SQLITE_DONE || ret == SQLITE_ROW ? 0 : failed(x, "write");
+	return ret == SQLITE_DONE || ret == SQLITE_ROW ? 0 : index_failed(x, "write");
 }
 
 static int
@@ -160,6 +166,10 @@ open_db(const char *name, int flags, const char *vfs, struct index **ret)
 		return err > 0 ? -err : -EIO;
 	}
 	sqlite3_extended_result_codes(x->db, 1);
+	sqlite3_db_config(x->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+	sqlite3_db_config(x->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+	sqlite3_db_config(x->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+	sqlite3_db_config(x->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
 	*ret = x;
 	return 0;
 }
@@ -211,8 +221,70 @@ create_schema(struct index *x)
 	snprintf(pragma, sizeof(pragma), "PRAGMA user_version = %d", INDEX_VERSION);
 	if (run(x, "BEGIN") < 0 || run(x, schema) < 0 || run(x, pragma) < 0 ||
 	    run(x, "COMMIT") < 0)
-		return failed(x, "make tables");
+		return index_failed(x, "make tables");
 	return 0;
+}
+
+static bool
+same_column(sqlite3_stmt *a, sqlite3_stmt *b, int i)
+{
+	int n = sqlite3_column_bytes(a, i);
+	const void *p = sqlite3_column_text(a, i), *q = sqlite3_column_text(b, i);
+
+	return n == sqlite3_column_bytes(b, i) && (p == NULL) == (q == NULL) &&
+	       (p == NULL || memcmp(p, q, (size_t)n) == 0);
+}
+
+/* Do both hold the same tables, and nothing else? */
+static bool
+same_schema(struct index *x, struct index *y)
+{
+	static const char sql[] = "SELECT type, name, tbl_name, sql FROM sqlite_master"
+				  " ORDER BY type, name";
+	sqlite3_stmt *a = NULL, *b = NULL;
+	int i, got = SQLITE_ERROR, other = SQLITE_ERROR;
+	bool same;
+
+	same = sqlite3_prepare_v2(x->db, sql, -1, &a, NULL) == SQLITE_OK &&
+	       sqlite3_prepare_v2(y->db, sql, -1, &b, NULL) == SQLITE_OK;
+	while (same) {
+		got = sqlite3_step(a);
+		other = sqlite3_step(b);
+		if (got != SQLITE_ROW || other != SQLITE_ROW)
+			break;
+		for (i = 0; i < 4; i++)
+			same = same && same_column(a, b, i);
+	}
+	sqlite3_finalize(a);
+	sqlite3_finalize(b);
+	return same && got == SQLITE_DONE && other == SQLITE_DONE;
+}
+
+/*
+ * A view in the place of a table, or a trigger, would be a program of whoever made the
+ * file, and may never end.
+ */
+static int
+check_schema(struct index *x)
+{
+	struct index *ours;
+	int err = open_db(":memory:", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL, &ours);
+
+	if (err < 0)
+		return err;
+	err = create_schema(ours);
+	if (err == 0 && !same_schema(x, ours))
+		err = -EIO;
+	index_close(ours);
+	return err;
+}
+
+static int
+load(struct index *x)
+{
+	int err = check_schema(x);
+
+	return err < 0 ? err : load_position(x);
 }
 
 static int
@@ -229,7 +301,7 @@ open_writable(struct index **ret)
 		     "PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY;");
 	if (err == 0)
 		switch (version(x)) {
-		case INDEX_VERSION: err = load_position(x); break;
+		case INDEX_VERSION: err = load(x); break;
 		case 0: err = create_schema(x); break;
 		default: err = -EIO;
 		}
@@ -239,6 +311,14 @@ open_writable(struct index **ret)
 	}
 	*ret = x;
 	return 0;
+}
+
+void
+index_discard(int dir_fd)
+{
+	unlinkat(dir_fd, INDEX_FILE, 0);
+	unlinkat(dir_fd, INDEX_FILE "-wal", 0);
+	unlinkat(dir_fd, INDEX_FILE "-shm", 0);
 }
 
 int
@@ -259,11 +339,9 @@ index_open(int dir_fd, struct index **ret)
 		return err;
 	mask = umask(077);
 	err = open_writable(ret);
-	if (err == -EIO) {
+	if (err == -EIO || err == -EUCLEAN) {
 		log_warn("the index is damaged or of another version: it is made again");
-		unlinkat(dir_fd, INDEX_FILE, 0);
-		unlinkat(dir_fd, INDEX_FILE "-wal", 0);
-		unlinkat(dir_fd, INDEX_FILE "-shm", 0);
+		index_discard(dir_fd);
 		err = open_writable(ret);
 	}
 	umask(mask);
@@ -278,6 +356,8 @@ index_open_readonly(int dir_fd, struct index **ret)
 
 	if (fstatat(dir_fd, INDEX_FILE, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
+	if (!S_ISREG(st.st_mode)) /* the opening of a FIFO would wait */
+		return -ENOTSUP;
 	/* What stands in the log is not in the file yet, and the log may change. */
 	if (fstatat(dir_fd, INDEX_FILE "-wal", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0)
 		return -EBUSY;
@@ -289,7 +369,7 @@ index_open_readonly(int dir_fd, struct index **ret)
 		    SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, "relative", ret);
 	if (err < 0)
 		return err;
-	if (version(*ret) != INDEX_VERSION || load_position(*ret) < 0) {
+	if (version(*ret) != INDEX_VERSION || load(*ret) < 0) {
 		index_close(*ret);
 		*ret = NULL;
 		return -EIO;
@@ -344,7 +424,7 @@ index_clear(struct index *x)
 	if (ret == 0 &&
 	    run(x, "BEGIN; DELETE FROM position; DELETE FROM records; DELETE FROM operations;"
 		   "DELETE FROM calls; DELETE FROM uses; COMMIT") < 0)
-		ret = failed(x, "empty the tables");
+		ret = index_failed(x, "empty the tables");
 	memset(&x->at, 0, sizeof(x->at));
 	return ret;
 }
@@ -489,7 +569,7 @@ index_add(struct index *x, const struct entry *e, const struct position *after)
 	x->pending++;
 	s = index_statement(x, STATEMENT_RECORD);
 	if (!s)
-		return failed(x, "prepare");
+		return index_failed(x, "prepare");
 	bind_record(s, after->count, e);
 	ret = step(x, s);
 	if (ret == 0 && on_record[type])
@@ -509,7 +589,7 @@ index_commit(struct index *x)
 		return 0;
 	s = index_statement(x, STATEMENT_POSITION);
 	if (!s)
-		return failed(x, "prepare");
+		return index_failed(x, "prepare");
 	bind_uint(s, 1, x->at.count);
 	sqlite3_bind_blob(s, 2, x->at.hash, JOURNAL_HASH, SQLITE_STATIC);
 	bind_uint(s, 3, x->at.segment);

@@ -38,6 +38,9 @@ struct index {
 	struct stat seen; /* of a read-only one: its file when it was opened */
 };
 
+/* Logs what SQLite says of the call that failed just now.  Returns -EUCLEAN or -EIO. */
+int index_failed(struct index *x, const char *what);
+
 /* The statement, reset and without bindings; NULL if it cannot be prepared. */
 sqlite3_stmt *index_statement(struct index *x, enum statement which);
 

@@ -6,13 +6,6 @@
 #include "common/walk.h"
 #include "ledger/index_private.h"
 
-static int
-failed(struct index *x, const char *what)
-{
-	log_error("index: cannot %s: %s", what, sqlite3_errmsg(x->db));
-	return -EIO;
-}
-
 int
 index_locate(struct index *x, uint64_t count, struct entry *ret)
 {
@@ -20,7 +13,7 @@ index_locate(struct index *x, uint64_t count, struct entry *ret)
 	int step, err = -ENOENT;
 
 	if (!s)
-		return failed(x, "prepare");
+		return index_failed(x, "prepare");
 	sqlite3_bind_int64(s, 1, (sqlite3_int64)count);
 	step = sqlite3_step(s);
 	if (step == SQLITE_ROW) {
@@ -29,7 +22,7 @@ index_locate(struct index *x, uint64_t count, struct entry *ret)
 		ret->length = (uint64_t)sqlite3_column_int64(s, 2);
 		err = 0;
 	} else if (step != SQLITE_DONE) {
-		err = failed(x, "read");
+		err = index_failed(x, "read");
 	}
 	sqlite3_reset(s);
 	return err;
@@ -95,10 +88,10 @@ index_compare(struct index *x, uint64_t count, const struct entry *e)
 	int step, ret;
 
 	if (!s)
-		return failed(x, "prepare");
+		return index_failed(x, "prepare");
 	sqlite3_bind_int64(s, 1, (sqlite3_int64)count);
 	step = sqlite3_step(s);
-	ret = step == SQLITE_ROW ? same_row(s, e) : step == SQLITE_DONE ? 0 : failed(x, "read");
+	ret = step == SQLITE_ROW ? same_row(s, e) : step == SQLITE_DONE ? 0 : index_failed(x, "read");
 	sqlite3_reset(s);
 	return ret;
 }
@@ -142,7 +135,7 @@ index_query(
 	if (sql.failed ||
 	    sqlite3_prepare_v2(x->db, (const char *)sql.p, -1, &s, NULL) != SQLITE_OK) {
 		buf_finish(&sql);
-		return failed(x, "ask");
+		return index_failed(x, "ask");
 	}
 	sqlite3_bind_int64(s, 1, after > INT64_MAX ? INT64_MAX : (sqlite3_int64)after);
 	sqlite3_bind_int64(s, 2,
@@ -171,7 +164,7 @@ index_query(
 	}
 	sqlite3_finalize(s);
 	buf_finish(&sql);
-	return step == SQLITE_DONE ? 0 : failed(x, "read");
+	return step == SQLITE_DONE ? 0 : index_failed(x, "read");
 }
 
 /* ---- what a starting broker must know ----------------------------------------------- */
@@ -201,7 +194,7 @@ add_calls(struct index *x, struct buf *b, const void *operation, int n)
 	int step;
 
 	if (!s)
-		return failed(x, "prepare");
+		return index_failed(x, "prepare");
 	sqlite3_bind_text(s, 1, operation, n, SQLITE_STATIC);
 	while ((step = sqlite3_step(s)) == SQLITE_ROW) {
 		pack_str_n(
@@ -215,7 +208,7 @@ add_calls(struct index *x, struct buf *b, const void *operation, int n)
 		b->failed = true;
 	buf_finish(&calls);
 	sqlite3_reset(s);
-	return step == SQLITE_DONE ? 0 : failed(x, "read");
+	return step == SQLITE_DONE ? 0 : index_failed(x, "read");
 }
 
 /* One operation, as a map. */
@@ -270,7 +263,7 @@ add_items(struct index *x, enum statement which, uint64_t skip, struct page *pag
 	int ret = 0, step;
 
 	if (!s)
-		return failed(x, "prepare");
+		return index_failed(x, "prepare");
 	sqlite3_bind_int64(s, 1, (sqlite3_int64)skip);
 	while ((step = sqlite3_step(s)) == SQLITE_ROW) {
 		before = out->n;
@@ -289,7 +282,7 @@ add_items(struct index *x, enum statement which, uint64_t skip, struct page *pag
 		page->seen++;
 	}
 	if (step != SQLITE_DONE && step != SQLITE_ROW)
-		ret = failed(x, "read");
+		ret = index_failed(x, "read");
 	sqlite3_reset(s);
 	return ret;
 }
@@ -301,20 +294,20 @@ count_operations(struct index *x, uint64_t *ret)
 	int step;
 
 	if (!s)
-		return failed(x, "prepare");
+		return index_failed(x, "prepare");
 	sqlite3_bind_int64(s, 1, 0);
 	*ret = 0;
 	while ((step = sqlite3_step(s)) == SQLITE_ROW)
 		++*ret;
 	sqlite3_reset(s);
-	return step == SQLITE_DONE ? 0 : failed(x, "read");
+	return step == SQLITE_DONE ? 0 : index_failed(x, "read");
 }
 
 int
 index_state(struct index *x, uint64_t cursor, size_t max, struct index_state *ret)
 {
 	struct page page = { .max = max };
-	uint64_t operations;
+	uint64_t operations = 0;
 	int err;
 
 	memset(ret, 0, sizeof(*ret));

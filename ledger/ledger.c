@@ -48,6 +48,12 @@ ledger_init(struct ledger *l, int journal_fd, int index_fd, bool readonly)
 		ret = index_clear(l->index);
 		memset(&at, 0, sizeof(at));
 	}
+	if (ret == -EUCLEAN && !readonly) {
+		index_close(l->index);
+		l->index = NULL;
+		index_discard(index_fd);
+		ret = index_open(index_fd, &l->index);
+	}
 	if (at.count > 0)
 		reader_seek(&l->reader, &at);
 	if (ret < 0)
@@ -113,8 +119,24 @@ end_of_record(struct ledger *l)
 	return 0;
 }
 
-int
-ledger_follow(struct ledger *l, unsigned max)
+/* What the index cannot say, the record can: a damaged one is not kept. */
+static int
+stop_at(struct ledger *l, int error)
+{
+	if (error == -EUCLEAN && !l->readonly) {
+		index_discard(l->index_fd);
+		snprintf(l->problem, sizeof(l->problem),
+		    "the index is damaged: it was removed, and is made again from the record");
+	} else if (l->reader.problem[0] != '\0') {
+		snprintf(l->problem, sizeof(l->problem), "%s", l->reader.problem);
+	} else {
+		snprintf(l->problem, sizeof(l->problem), "%s", strerror(-error));
+	}
+	return error;
+}
+
+static int
+follow(struct ledger *l, unsigned max)
 {
 	struct entry e;
 	int ret;
@@ -133,6 +155,14 @@ ledger_follow(struct ledger *l, unsigned max)
 		l->unsettled = true;
 	}
 	return 1;
+}
+
+int
+ledger_follow(struct ledger *l, unsigned max)
+{
+	int ret = follow(l, max);
+
+	return ret < 0 ? stop_at(l, ret) : ret;
 }
 
 int
@@ -195,8 +225,10 @@ ledger_state(struct ledger *l, uint64_t cursor, struct msg_state_load_reply *ret
 	err = reader_last_segment(l->journal_fd, &last);
 	if (err == 0)
 		err = index_state(l->index, cursor, STATE_PAGE_MAX / 2, lists);
+	if (err == -EUCLEAN)
+		stop_at(l, err);
 	if (err < 0) {
-		*ret_why = why(err);
+		*ret_why = err == -EUCLEAN ? l->problem : why(err);
 		return err;
 	}
 	pack_array(bytes, lists->noperations);

@@ -20,7 +20,7 @@ struct ledger {
 	bool caught_up;			  /* the end was reached once, and the head looked at */
 	bool unsettled;			  /* something was committed since index_settle() */
 	bool warned;			  /* damage was logged */
-	char problem[READER_PROBLEM_MAX]; /* of the head: "" if it fits */
+	char problem[READER_PROBLEM_MAX]; /* of the head or the system: "" if there is none */
 };
 
 /* Opens index and head, and goes to where the index ends.  Returns 0 or a negative errno. */
@@ -29,7 +29,9 @@ void ledger_finish(struct ledger *l);
 
 /*
  * Indexes up to `max` records.  Returns 1 if there may be more; 0 at the end of what there
- * is (or at damage), everything committed; a negative errno.
+ * is (or at damage), everything committed; a negative errno, which ledger_problem() explains
+ * and after which this process reads no further.  A damaged index is gone then: the next
+ * process makes it again.
  */
 int ledger_follow(struct ledger *l, unsigned max);
 /* Syncs what was read and moves the head to it.  Nothing to do for a read-only or damaged

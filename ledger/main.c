@@ -68,7 +68,7 @@ main(int argc, char **argv)
 		fatal("cannot confine itself: %s: %s", what, strerror(-ret));
 	ret = ledger_init(&ledger, LEDGER_FD_JOURNAL, index_fd, readonly);
 	if (ret < 0)
-		fatal("cannot open the index: %s", strerror(-ret));
+		fatal("cannot open the index (" INDEX_FILE "): %s", strerror(-ret));
 	service = service_create(base, &ledger, LEDGER_FD_CONTROL);
 	if (!service)
 		fatal("cannot serve: %s", strerror(errno));

@@ -37,17 +37,25 @@ reader_finish(struct reader *r)
 	r->fd = -1;
 }
 
+/* -ENOTSUP for what is no regular file: nobody who writes a journal makes such a one. */
 static int
 open_segment(int dir_fd, uint64_t number)
 {
+	cleanup_fd int fd = -1;
+	struct stat st;
 	char name[17];
-	int fd;
 
 	if (number == 0 || number > 99999999)
 		return -ENOENT;
 	journal_name(name, number);
+	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -ENOTSUP;
 	fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	return S_ISREG(st.st_mode) ? steal_fd(&fd) : -ENOTSUP;
 }
 
 static void
@@ -126,6 +134,21 @@ static int __attribute__((format(printf, 2, 3))) damage(struct reader *r, const 
 	va_end(ap);
 	r->damaged = true;
 	return READER_DAMAGE;
+}
+
+/* A segment that cannot be opened: says which, and returns what it means. */
+static int
+unopened(struct reader *r, uint64_t number, int error)
+{
+	char name[17];
+
+	if (error == -ENOTSUP)
+		return damage(r,
+		    "segment %llu is not a regular file; restore it from a copy",
+		    (unsigned long long)number);
+	journal_name(name, number);
+	snprintf(r->problem, sizeof(r->problem), "%s: %s", name, strerror(-error));
+	return error;
 }
 
 /* What stands wrong at this place, from the reading of it. */
@@ -306,7 +329,7 @@ next_segment(struct reader *r, enum journal_read read, const struct fault *fault
 			    "restore it from a copy",
 			    (unsigned long long)number, (unsigned long long)last);
 		if (fd < 0)
-			return fd;
+			return unopened(r, number, fd);
 		ret = peek(fd, buf, &e);
 		if (ret == 0 && fstat(fd, &st) < 0)
 			ret = -errno;
@@ -381,7 +404,7 @@ fill(struct reader *r, const uint8_t **ret_p, size_t *ret_n)
 	if (r->fd < 0 && r->at.segment > 0) {
 		n = open_segment(r->dir_fd, r->at.segment);
 		if (n < 0)
-			return (int)n;
+			return unopened(r, r->at.segment, (int)n);
 		r->fd = (int)n;
 		r->buf_n = 0;
 	}
@@ -414,7 +437,7 @@ reader_next(struct reader *r, struct entry *ret)
 		if (r->damaged)
 			return READER_DAMAGE;
 		err = fill(r, &p, &n);
-		if (err < 0)
+		if (err != 0)
 			return err;
 		memcpy(chain, r->at.hash, sizeof(chain));
 		read = journal_next(p, n, chain, &ret->record, &len, &fault);

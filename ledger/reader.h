@@ -43,7 +43,7 @@ struct reader {
 	/* The tail that was last looked through for records, and has none. */
 	uint64_t clean_segment, clean_size, clean_count;
 	bool damaged;
-	char problem[READER_PROBLEM_MAX];
+	char problem[READER_PROBLEM_MAX]; /* of damage, or of a segment that does not open */
 };
 
 enum reader_step {

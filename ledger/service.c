@@ -66,6 +66,17 @@ move_head(struct service *s)
 		log_error("cannot move the head: %s", strerror(-ret));
 }
 
+/* A new process may do better; for a single question, the answer is that there is none. */
+static void
+give_up(struct service *s)
+{
+	s->failed = true;
+	if (s->ledger->readonly)
+		return;
+	log_error("cannot follow the journal: %s", ledger_problem(s->ledger));
+	event_base_loopbreak(s->base);
+}
+
 /* One slice.  Returns true if there may be more. */
 static bool
 follow(struct service *s)
@@ -80,9 +91,7 @@ follow(struct service *s)
 	ret = ledger_follow(s->ledger, SLICE_MAX);
 	STOP_POINT("ledger.after_index");
 	if (ret < 0) {
-		log_error("cannot follow the journal: %s", strerror(-ret));
-		s->failed = true;
-		event_base_loopbreak(s->base);
+		give_up(s);
 		return false;
 	}
 	if (ret == 0 && !was_caught_up)
@@ -126,16 +135,20 @@ handle_state_load(struct peer *p, const struct message *m)
 	struct index_state lists;
 	struct buf bytes = { 0 };
 	const char *why;
+	int ret;
 
 	memset(&lists, 0, sizeof(lists));
 	STOP_POINT("ledger.state_asked");
 	if (m->u.state_load.cursor == 0)
 		follow_to_end(p->service);
-	if (ledger_state(
-		p->service->ledger, m->u.state_load.cursor, &reply, &lists, &bytes, &why) < 0)
+	ret = ledger_state(
+	    p->service->ledger, m->u.state_load.cursor, &reply, &lists, &bytes, &why);
+	if (ret < 0)
 		link_refuse(p->link, m->msgid, "failed_precondition", why, false);
 	else
 		link_reply(p->link, MSG_state_load_reply, m->msgid, &reply);
+	if (ret == -EUCLEAN)
+		give_up(p->service);
 	STOP_POINT("ledger.state_given");
 	index_state_finish(&lists);
 	buf_finish(&bytes);
@@ -152,6 +165,9 @@ handle_audit_read(struct peer *p, const struct message *m)
 		follow_to_end(p->service);
 	if (m->u.audit_read.limit == 0)
 		link_refuse(p->link, m->msgid, "invalid_argument", "limit is 0", false);
+	else if (p->service->failed)
+		link_refuse(p->link, m->msgid, "internal", ledger_problem(p->service->ledger),
+		    false);
 	else if (ledger_read(p->service->ledger, &m->u.audit_read, &reply, &bytes, &why) < 0)
 		link_refuse(p->link, m->msgid, "internal", why, false);
 	else
@@ -201,7 +217,8 @@ verify_over(struct peer *p, int error)
 	};
 
 	if (error < 0)
-		link_refuse(p->link, p->verify_msgid, "internal", strerror(-error), false);
+		link_refuse(p->link, p->verify_msgid, "internal",
+		    v->reader.problem[0] != '\0' ? v->reader.problem : strerror(-error), false);
 	else
 		link_reply(p->link, MSG_audit_verify_reply, p->verify_msgid, &reply);
 	verify_finish(v);

@@ -36,7 +36,7 @@ open_index(struct verify *v, int index_fd)
 		say(v->note, INDEX_IN_USE);
 	else if (ret < 0)
 		say(v->index_problem, "the index cannot be read: %s; " MAKE_INDEX_AGAIN,
-		    strerror(-ret));
+		    ret == -ENOTSUP ? "it is no regular file" : strerror(-ret));
 }
 
 int
