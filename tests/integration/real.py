@@ -111,7 +111,7 @@ class Case(unittest.TestCase):
         """(exit status, stdout, stderr as text)"""
         p = self.start(command, *words, **popen)
         out, err = p.communicate(stdin, timeout=WAIT)
-        return p.returncode, out, (err or b"").decode()
+        return p.returncode, out, wire.said(err or b"").decode()
 
     def events(self, command, *words, **popen):
         """(exit status, [event]) of `-o jsonl`, its form checked."""

@@ -10,6 +10,7 @@ import subprocess
 import threading
 import unittest
 
+import wire
 from real import (CAISSON, IS_ROOT, SANITIZED, WAIT, Case, below, ending, environment,
                   left_over, marked, output_of, proc_text, wait_for)
 
@@ -86,7 +87,8 @@ class Streams(Case):
             script = f'exec "$0" exec --state "$1" -- sh -c "cat; echo over" {given}'
             p = subprocess.run(["sh", "-c", script, CAISSON, self.state], env=environment(),
                                capture_output=True, timeout=WAIT)
-            self.assertEqual((p.returncode, p.stdout, p.stderr), (0, b"over\n", b""), given)
+            self.assertEqual((p.returncode, p.stdout, wire.said(p.stderr)),
+                             (0, b"over\n", b""), given)
 
     def test_a_command_that_reads_nothing_ends_all_the_same(self):
         p = self.start("exec", "--", "true")
@@ -99,18 +101,20 @@ class Streams(Case):
         script = 'exec "$0" exec --state "$1" -- sh -c "echo out; echo err >&2; exit 4" >&-'
         p = subprocess.run(["sh", "-c", script, CAISSON, self.state], env=environment(),
                            stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=WAIT)
-        self.assertEqual((p.returncode, p.stderr), (4, b"err\n"))
+        self.assertEqual((p.returncode, wire.said(p.stderr)), (4, b"err\n"))
 
     def test_a_reader_that_leaves_ends_it_as_it_ends_any_program(self):
         p = self.start("exec", "--", "yes")
         self.assertEqual(p.stdout.readline(), b"y\n")
         p.stdout.close()
         self.assertEqual(p.wait(WAIT), 141)
-        self.assertEqual(p.stderr.read(), b"")
+        self.assertEqual(wire.said(p.stderr.read()), b"")
 
     def test_a_reader_of_errors_that_leaves_does_so_too(self):
         p = self.start("exec", "--", "sh", "-c", "exec yes >&2")
-        self.assertEqual(p.stderr.readline(), b"y\n")
+        while not (line := wire.said(p.stderr.readline())):
+            self.assertIsNone(p.poll())
+        self.assertEqual(line, b"y\n")
         p.stderr.close()
         self.assertEqual(p.wait(WAIT), 141)
 

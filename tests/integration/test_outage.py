@@ -597,7 +597,7 @@ class SmallDisk(unittest.TestCase):
         if done.returncode in (1, 77) and "unshare" in done.stderr or "mount" in done.stderr:
             self.skipTest(f"no mount namespace here: {done.stderr.strip()}")
         self.assertNotEqual(done.returncode, 78, (self.dir / "verified").read_text())
-        return done.returncode, (self.dir / "err").read_text()
+        return done.returncode, wire.said((self.dir / "err").read_text())
 
     def test_without_room_for_a_record_nothing_starts(self):
         status, err = self.run_on("2m")

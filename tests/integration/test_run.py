@@ -213,7 +213,7 @@ class Endings(Run):
         p.send_signal(signal.SIGINT)
         _, err = p.communicate(timeout=WAIT)
         self.assertEqual(p.returncode, 4)
-        self.assertRegex(err, rb"\Acaisson: canceled: [^\n]+\n\Z")
+        self.assertRegex(wire.said(err), rb"\Acaisson: canceled: [^\n]+\n\Z")
 
     def test_a_second_interrupt_kills_at_once(self):
         (self.dir / "f.yaml").write_text(

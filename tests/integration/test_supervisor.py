@@ -18,7 +18,7 @@ import tempfile
 import time
 import unittest
 
-from wire import BUILD, Closed, Peer, TIMEOUT, program
+from wire import BUILD, Closed, Peer, TIMEOUT, program, said
 
 CONTROL = struct.Struct("=IIQIiIIIIIIQIiIIIIQQ")
 BROKER, FAILED = 64, 65
@@ -97,7 +97,7 @@ class Private:
 
     def stderr(self):
         self.errors.seek(0)
-        return self.errors.read().decode()
+        return said(self.errors.read().decode())
 
     def receive(self, timeout=TIMEOUT):
         """(verb, layer, error, link or None); None at the end."""
