@@ -33,10 +33,8 @@ from concurrent.futures import Future, wait
 from types import SimpleNamespace
 
 PROTOCOL = 1
-
-# Bounds of a frame, which would end the link: bytes, nesting, values.
+# Bounds of a frame, which would end the link: bytes, nesting, values; and of a value in it.
 FRAME_MAX, DEPTH_MAX, NODES_MAX = 1 << 20, 32, 1 << 16
-# The same of a value that the broker passes on: nesting, values.
 PAYLOAD_DEPTH_MAX, PAYLOAD_NODES_MAX = 24, 1 << 15
 # Most bytes of what a request carries, packed; of text, as UTF-8.
 _MOST = {"tool": 256, "type": 128, "key": 128, "arguments": 256 << 10, "data": 64 << 10,
@@ -217,7 +215,6 @@ def frames(fd):
 
 # ---- the link ----------------------------------------------------------------------------
 
-
 class _Link:
     """Sends from any thread, receives on one of its own."""
 
@@ -308,8 +305,7 @@ def _bounded(**values):
     """`values`, unless one of them would end the link."""
     for name, value in values.items():
         text = name in ("tool", "type", "key", "code", "message", "reason")
-        size = len(value.encode() if text else
-                   pack(value, PAYLOAD_DEPTH_MAX, PAYLOAD_NODES_MAX))
+        size = len(value.encode() if text else pack(value, PAYLOAD_DEPTH_MAX, PAYLOAD_NODES_MAX))
         if size > _MOST[name] or size == 0 and name != "message":
             raise ProtocolError(f"{name} is {size} of at most {_MOST[name]} bytes")
         if text and "\0" in value:
@@ -369,9 +365,8 @@ class Turn:
     def output(self, data, stream="stdout"):
         """Sends bytes to whoever watches, beside standard output."""
         for at in range(0, len(data), _MOST["chunk"]):
-            chunk = bytes(data[at:at + _MOST["chunk"]])
-            self._link.send([2, "output.write", [
-                {"operation": self.operation, "stream": stream, "data": chunk}]])
+            self._link.send([2, "output.write", [{"operation": self.operation, "stream": stream,
+                                                  "data": bytes(data[at:at + _MOST["chunk"]])}]])
 
     def _request(self, method, params):
         params["operation"] = self.operation
