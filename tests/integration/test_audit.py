@@ -397,10 +397,10 @@ class Audit(Case):
     def test_a_record_that_grows_is_never_called_damaged(self):
         journal = self.journal().story()
         ledger = self.ledger(journal)
-        stop = threading.Event()
+        stop, segments = threading.Event(), threading.Semaphore(0)
 
         def write():
-            while not stop.is_set():
+            while segments.acquire() and not stop.is_set():
                 for _ in range(25):
                     journal.append("tool.refused", reason="tool_unavailable")
                 journal.begin()
@@ -411,11 +411,15 @@ class Audit(Case):
             with ledger.link() as client:
                 client.hello()
                 for _ in range(8):
+                    # While it is read; but a reader slower than this writer never ends.
+                    segments.release(40)
                     self.audit("verify")
+                    segments.release(40)
                     verdict = client.call("audit.verify")
                     self.assertTrue(verdict["valid"], verdict)
         finally:
             stop.set()
+            segments.release()
             writer.join()
         ledger.tell(SHUTDOWN)
         self.assertEqual(ledger.wait(), 0)
