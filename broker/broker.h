@@ -149,12 +149,15 @@ struct operation {
 	uint32_t runtime; /* index */
 	bool has_input; /* a command with a pipe for its input */
 	bool wants_input; /* and more of it may come */
+	bool answered; /* its submission is: nothing is told before */
 	bool accepted; /* the record is durable and the event is queued */
 	uint64_t sequence; /* of the last event */
 	uint64_t block_end; /* durable numbers end here */
 	bool block_asked;
 	uint64_t deadline_at_ms; /* 0: none */
 	bool ended; /* its one ending is decided */
+	bool settled; /* its record is durable, or cannot be: */
+	bool recorded;
 	bool told; /* and its terminal event was handed over */
 	enum ending ending;
 	const char *limit_name; /* with ENDING_limit */

@@ -8,7 +8,7 @@
 #include "common/stop.h"
 #include "common/walk.h"
 
-static void operation_tell(struct operation *op, bool recorded);
+static void operation_tell(struct operation *op);
 
 /* ---- events --------------------------------------------------------------------------- */
 
@@ -23,6 +23,7 @@ block_on_record(void *arg, bool ok)
 		op->block_end += EVENT_BLOCK;
 	if (ok && operation_may_output(op))
 		pipe_resume(&op->session->worker);
+	session_arm(op->session); /* it may be the last thing the session waited for */
 }
 
 void
@@ -131,6 +132,7 @@ submit_on_record(void *arg, bool ok)
 
 	broker_tick(op->broker);
 	op->records--;
+	op->answered = true;
 	if (!ok) {
 		/* Not on record: it was never admitted, and nothing of it has begun. */
 		if (op->client != NULL)
@@ -139,6 +141,7 @@ submit_on_record(void *arg, bool ok)
 			    true);
 		op->client = NULL;
 		operation_end(op, ENDING_audit_unavailable); /* or it has ended meanwhile */
+		operation_tell(op);
 		return;
 	}
 	STOP_POINT("broker.accepted_durable");
@@ -156,6 +159,7 @@ submit_on_record(void *arg, bool ok)
 		else
 			session_start(op->session);
 	}
+	operation_tell(op); /* in an outage its ending may have settled first */
 	buf_finish(&body);
 }
 
@@ -372,16 +376,18 @@ ended_next(struct broker *b)
 }
 
 static void
-operation_tell(struct operation *op, bool recorded)
+operation_tell(struct operation *op)
 {
 	struct broker *b = op->broker;
+	bool recorded = op->recorded;
 	bool completed = recorded && ending_desc(op->ending)->operation_code[0] == '\0';
 	struct msg_operation_event e = { .has_body = true };
 	struct ended *kept;
 
-	if (op->told)
+	if (op->told || !op->settled || !op->answered)
 		return;
 	op->told = true;
+	session_arm(op->session); /* it may be the last thing the session waited for */
 	if (!op->accepted)
 		return; /* the refusal was the answer */
 	kept = ended_next(b);
@@ -404,9 +410,10 @@ ended_on_record(void *arg, bool ok)
 	if (!ok)
 		log_error("the ending of %s is not on record", op->id);
 	STOP_POINT("broker.ending_durable");
-	operation_tell(op, ok);
+	op->settled = true;
+	op->recorded = ok;
+	operation_tell(op);
 	STOP_POINT("broker.ending_told");
-	session_arm(op->session); /* it may be the last thing the session waited for */
 }
 
 static void

@@ -1,4 +1,4 @@
-"""Event numbers are used only where the record says so, and an outage does not end them (D-11)."""
+"""What waits for the journal, and outlives an outage of it (D-2, D-11)."""
 
 import os
 import pathlib
@@ -7,15 +7,32 @@ import threading
 import unittest
 
 import wire
-from broker_host import DONE, EXITED, runtime
+from broker_host import DONE, runtime
 from test_outage import STOPS, stopped
 
 TIMEOUT = 300
 BLOCK = 1 << 20  # EVENT_BLOCK
 
 
-class Block(unittest.TestCase):
-    @unittest.skipUnless(STOPS.exists(), "build/stops is not built (make stops)")
+@unittest.skipUnless(STOPS.exists(), "build/stops is not built (make stops)")
+class Edges(unittest.TestCase):
+    def test_an_operation_that_ends_before_it_is_accepted_is_told_both(self):  # D-2
+        """Its first sync stalls, a write of another's fails, its deadline passes: its ending
+        is refused while its admission is still on its way."""
+        with stopped(lambda child: None, "sync:1=stall/1500 write:4=EIO",
+                     killGraceMs=5000) as host:
+            first, second = host.client(), host.client()
+            msgid = first.request("operation.submit", kind="turn", timeoutMs=300)
+            while "operation.accepted" not in [r["type"] for r in host.records()]:
+                select.select([], [], [], 0.01)
+            refused, _ = second.expect_reply(second.request("operation.submit", kind="turn"))
+            self.assertEqual(refused["code"], "audit_unavailable")
+            error, reply = first.expect_reply(msgid)
+            self.assertIsNone(error)
+            event = first.finish(reply["operation"])
+            self.assertIs(event["body"]["recorded"], False)
+            self.assertEqual(host.children, [])
+
     def test_an_outage_holds_back_what_has_no_number_until_it_is_over(self):
         """The block's record is refused; a worker that writes more than the block is held."""
         made, gate, held = [], threading.Event(), threading.Event()
