@@ -243,6 +243,13 @@ class Endings(unittest.TestCase):
         self.assertEqual(event["type"], "failed", event)
         self.assertEqual({k: event["body"]["cause"].get(k) for k in cause}, cause)
 
+    def test_a_worker_that_exits_before_hello(self):
+        def worker(child):
+            child.exit = dict(x_kind=broker_host.EXITED, x_status=0)
+        event = self.ending(self.host(worker))
+        self.assert_cause(event, kind="exited", code=0)
+        self.assertEqual(event["body"]["turn"]["status"], "failed")
+
     def test_a_worker_that_exits_without_an_outcome(self):
         def worker(child):
             child.peer.hello()
