@@ -372,7 +372,7 @@ index_open_readonly(int dir_fd, struct index **ret)
 	if (version(*ret) != INDEX_VERSION || load(*ret) < 0) {
 		index_close(*ret);
 		*ret = NULL;
-		return -EIO;
+		return -EUCLEAN;
 	}
 	(*ret)->seen = st;
 	return 0;

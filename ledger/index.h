@@ -20,9 +20,10 @@
 struct index;
 
 /*
- * Opens INDEX_FILE in the directory `dir_fd`, makes it if it is not there, and empties it if
- * it is damaged, of another version, or holds anything but our tables.  Names are relative: the process's working directory
- * becomes `dir_fd`.  With `dir_fd` -1 it is in memory.  Returns 0 or a negative errno.
+ * Opens INDEX_FILE in the directory `dir_fd`, makes it if it is not there, and makes it again
+ * if it is damaged, of another version, or holds anything but our tables.  Names are
+ * relative: the process's working directory becomes `dir_fd`.  With `dir_fd` -1 it is in
+ * memory.  Returns 0 or a negative errno.
  */
 int index_open(int dir_fd, struct index **ret);
 /* Removes what index_open() would open: the next one makes it again. */
@@ -30,7 +31,8 @@ void index_discard(int dir_fd);
 /*
  * Opens one for reading only, as it lies on the disk; nothing is written beside it.  Returns
  * 0; -ENOENT if there is none; -EBUSY if a ledger is writing to it; -ENOTSUP if it is no
- * regular file; another negative errno.
+ * regular file; -EUCLEAN if it is damaged, of another version, or holds anything but our
+ * tables; another negative errno.
  */
 int index_open_readonly(int dir_fd, struct index **ret);
 /* Has a ledger written to it since it was opened for reading?  Then what was read is void. */

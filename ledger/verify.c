@@ -24,6 +24,17 @@ say(char out[VERIFY_PROBLEM_MAX], const char *fmt, ...)
 	va_end(ap);
 }
 
+static const char *
+why_unread(int error)
+{
+	switch (error) {
+	case -ENOTSUP: return "it is no regular file";
+	case -EUCLEAN: return "it is damaged, of another version, or not of our making";
+	case -EBADMSG: return "its line is not of our making";
+	default: return strerror(-error);
+	}
+}
+
 static void
 open_index(struct verify *v, int index_fd)
 {
@@ -36,7 +47,7 @@ open_index(struct verify *v, int index_fd)
 		say(v->note, INDEX_IN_USE);
 	else if (ret < 0)
 		say(v->index_problem, "the index cannot be read: %s; " MAKE_INDEX_AGAIN,
-		    ret == -ENOTSUP ? "it is no regular file" : strerror(-ret));
+		    why_unread(ret));
 }
 
 int
@@ -56,7 +67,7 @@ verify_start(
 		say(v->head_problem,
 		    "the head cannot be read: %s; compare the record with a value "
 		    "kept elsewhere (--expect), then remove the file",
-		    strerror(-ret));
+		    why_unread(ret));
 	v->index = index;
 	if (!index)
 		open_index(v, index_fd);

@@ -134,6 +134,12 @@ draft_uid(struct draft *d, struct child *c)
 	if (c->unmapped && p && p->builtin == BUILTIN_FILES) {
 		if (stat(p->root, &st) < 0)
 			return -errno;
+		if (st.st_uid == 0) {
+			log_error("%s belongs to root and lies on a file system that cannot "
+				  "map ids: give it to another user, or move it",
+			    p->root);
+			return -EPERM;
+		}
 		d->chamber.uid = st.st_uid;
 		d->chamber.gid = st.st_gid;
 		return 0;

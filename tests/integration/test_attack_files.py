@@ -7,15 +7,20 @@ make again.  On the files provider: others change the tree while it is served.
 
 import collections
 import contextlib
+import json
 import os
+import pathlib
 import socket
 import sqlite3
+import subprocess
 import sys
 import threading
 import unittest
 
+import real
 import test_audit
 import test_files
+import wire
 
 ENDLESS = "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t)"
 
@@ -97,7 +102,8 @@ class Record(test_audit.Case):
 
     def changed(self, sql):
         journal = self.settled()
-        with contextlib.closing(sqlite3.connect(journal.directory / "index/index.sqlite")) as db:
+        path = journal.directory / "index/index.sqlite"
+        with contextlib.closing(sqlite3.connect(path)) as db:
             db.executescript(sql)
             db.commit()
         return journal
@@ -121,7 +127,7 @@ class Record(test_audit.Case):
             with self.subTest(name):
                 journal = self.changed(sql)
                 out, _ = self.audit("verify", status=1)
-                self.assertIn("the index cannot be read", out)
+                self.assertIn("the index cannot be read: it is damaged, of another", out)
                 journal.append("operation.accepted", detail="turn", operation="op-9")
                 self.settle(journal)
                 out, _ = self.audit("verify")
@@ -147,7 +153,7 @@ class Record(test_audit.Case):
         self.assertEqual(head[2], "607")
         # Of a page that nobody had to look at, the verification says what to do.
         index = journal.directory / "index/index.sqlite"
-        done = test_audit.subprocess.run(
+        done = subprocess.run(
             [test_audit.CAISSON, "audit", "verify", "--state", self.dir], capture_output=True)
         if done.returncode == 1:
             self.assertIn(b"remove the index directory's index.sqlite", done.stdout)
@@ -269,7 +275,8 @@ class Tree(test_files.Files):
         os.symlink(self.outside, self.root / "link")
         os.mkfifo(self.root / "fifo")
         p = self.provider()
-        for cursor in ("l../../etc", "l/", "l", "s../x", "s" + "/".join(["a"] * 65), "l\0", "x"):
+        deep = "s" + "/".join(["a"] * 65)
+        for cursor in ("l../../etc", "l/", "l", "s../x", deep, "l\0", "x"):
             text = test_files.base64.b64encode(cursor.encode()).decode()
             self.assertEqual(p.do("list", cursor=text), "invalid_cursor")
             self.assertEqual(p.do("search", name="*", cursor=text), "invalid_cursor")
@@ -288,6 +295,103 @@ class Tree(test_files.Files):
         os.rmdir(self.root.with_name("moved"))
         self.assertIn(p.do("write", "f", text="x"), ("not_found", "permission"))
         self.assertEqual(p.finish(), (0, ""))
+
+
+@unittest.skipUnless(os.geteuid() == 0, "only root mounts and gives files away")
+class Owners(real.Case):
+    """The provider of a run, in its chamber, where files and mounts are another's."""
+
+    AGENT = """
+import caisson
+def run(turn):
+    told = []
+    for tool, arguments in turn.message:
+        try:
+            turn.invoke(tool, arguments)
+            told.append("ok")
+        except (caisson.ToolDenied, caisson.ToolFailed) as e:
+            told.append(e.code)
+    return told
+caisson.serve(run)
+"""
+
+    def setUp(self):
+        super().setUp()
+        self.app, self.root = self.dir / "app", self.dir / "root"
+        for folder in (self.app, self.root):
+            folder.mkdir(mode=0o755)
+            folder.chmod(0o755)
+        (self.app / "agent.py").write_text(self.AGENT)
+        (self.app / "caisson.py").write_text((wire.SDK / "caisson.py").read_text())
+        os.chown(self.root, 1000, 1000)
+
+    def mount(self, *words):
+        at = words[-1]
+        if subprocess.run(["mount", *words], stderr=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("nothing can be mounted here")
+        self.addCleanup(subprocess.run, ["umount", "-l", at], check=True)
+
+    def calls(self, *calls):
+        """What became of each, and standard error."""
+        _, out, err = self.caisson(
+            "run", "--root", self.root, "--app", self.app, "--allow", "read:.", "--allow",
+            "write:.", "-m", "@-", "--", "python3", "/app/agent.py",
+            stdin=json.dumps(calls).encode())
+        return json.loads(out), err
+
+    def test_files_of_another_are_not_replaced_and_the_code_says_why(self):
+        (self.root / "other").write_text("theirs")
+        (self.root / "closed").write_text("theirs")
+        (self.root / "closed").chmod(0o600)
+        told, _ = self.calls(["files.write", {"path": "other", "text": "x"}],
+                             ["files.read", {"path": "other"}],
+                             ["files.read", {"path": "closed"}],
+                             ["files.write", {"path": "ours", "text": "x"}])
+        self.assertEqual(told, ["permission", "ok", "permission", "ok"])
+        self.assertEqual((self.root / "other").read_text(), "theirs")
+        self.assertEqual((self.root / "ours").stat().st_uid, 1000)
+
+    def test_what_is_mounted_beneath_is_served_but_for_the_kernels_own(self):
+        for name in ("inner", "proc"):
+            (self.root / name).mkdir()
+        (self.root / "shadow").touch()
+        self.mount("-t", "tmpfs", "x", str(self.root / "inner"))
+        (self.root / "inner/f").write_text("x")
+        self.mount("-t", "proc", "x", str(self.root / "proc"))
+        self.mount("--bind", "/etc/shadow", str(self.root / "shadow"))
+        before = pathlib.Path("/etc/shadow").read_bytes()
+        told, _ = self.calls(["files.read", {"path": "inner/f"}],
+                             ["files.read", {"path": "proc/version"}],
+                             ["files.read", {"path": "proc/1/environ"}],
+                             ["files.read", {"path": "shadow"}],
+                             ["files.write", {"path": "shadow", "text": "x"}])
+        self.assertEqual(told, ["ok"] + ["permission"] * 4)
+        self.assertEqual(pathlib.Path("/etc/shadow").read_bytes(), before)
+
+    def test_a_file_system_that_cannot_map_ids_is_served_as_its_owner_but_never_as_root(self):
+        self.mount("-t", "ramfs", "x", str(self.root))
+        (self.root / "f").write_text("x")
+        self.root.chmod(0o755)
+        told, err = self.calls(["files.write", {"path": "new", "text": "x"}])
+        self.assertEqual(told, ["tool_execution_failed"])
+        self.assertIn("belongs to root", err)
+        os.chown(self.root, 1000, 1000)
+        told, _ = self.calls(["files.write", {"path": "new", "text": "x"}],
+                             ["files.read", {"path": "f"}])
+        self.assertEqual(told, ["ok", "ok"])
+        self.assertEqual((self.root / "new").stat().st_uid, 1000)
+
+    def test_a_full_disk_keeps_the_old_content(self):
+        self.mount("-t", "tmpfs", "-o", "size=64k,uid=1000,gid=1000,mode=755", "x",
+                   str(self.root))
+        (self.root / "f").write_text("old")
+        os.chown(self.root / "f", 1000, 1000)
+        told, _ = self.calls(["files.write", {"path": "f", "text": "x" * 100000}],
+                             ["files.write", {"path": "new", "text": "x" * 100000}],
+                             ["files.write", {"path": "small", "text": "x"}])
+        self.assertEqual(told, ["no_space", "no_space", "ok"])
+        self.assertEqual((self.root / "f").read_text(), "old")
+        self.assertEqual(sorted(os.listdir(self.root)), ["f", "small"])
 
 
 # Only its own tests: those of the class it builds on are run where they stand.

@@ -41,9 +41,10 @@ static const struct {
 	{ ENOSPC, FILES_no_space },
 	{ EDQUOT, FILES_no_space },
 	{ E2BIG, FILES_too_large },
-	{ EOVERFLOW, FILES_too_large },
 	{ EACCES, FILES_permission },
 	{ EPERM, FILES_permission },
+	{ EOVERFLOW, FILES_permission }, /* of an owner that has no number here */
+	{ EBUSY, FILES_permission }, /* something is mounted on it */
 	{ EROFS, FILES_permission },
 	{ ETXTBSY, FILES_permission },
 	{ ENAMETOOLONG, FILES_invalid_tool_arguments },
