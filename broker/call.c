@@ -221,6 +221,13 @@ call_unreserve(struct call *c)
 	call_release(b, c->operation, c);
 }
 
+/* The deadline has passed, and the timer that ends the turn is behind this in the loop. */
+static bool
+is_past_deadline(const struct operation *op)
+{
+	return op->deadline_at_ms != 0 && op->broker->now_ms >= op->deadline_at_ms;
+}
+
 void
 call_on_record(void *arg, bool ok)
 {
@@ -250,6 +257,15 @@ call_on_record(void *arg, bool ok)
 		call_release(op->broker, op, c);
 		call_fail(c, call_status_denied, "no_matching_grant",
 		    "the grant ended before the call could start", false);
+		return;
+	}
+	if (is_past_deadline(op)) {
+		const char *code = ending_desc(ENDING_deadline)->call_code;
+
+		outcome_record(op, c, record_outcome_interrupted, code, "not_dispatched", 0);
+		call_release(op->broker, op, c);
+		call_fail(c, call_status_failed, code,
+		    "the time was up before the call could start", true);
 		return;
 	}
 	call_place(c);
