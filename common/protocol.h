@@ -27,7 +27,6 @@ enum role {
 	ROLE_WORKER = 1 << 3,
 	ROLE_PROVIDER = 1 << 4,
 	ROLE_CLIENT = 1 << 5,
-	ROLE_GATEWAY = 1 << 6,
 };
 
 /* Where a link is in its life; rows say in which states they may arrive. */

@@ -128,8 +128,8 @@ START_TEST(every_other_direction_is_a_fault)
 	unsigned from, to;
 
 	sample_frame(&b, desc, SAMPLE_REQUIRED, NULL);
-	for (from = 1; from <= ROLE_GATEWAY; from <<= 1)
-		for (to = 1; to <= ROLE_GATEWAY; to <<= 1) {
+	for (from = 1; from <= ROLE_CLIENT; from <<= 1)
+		for (to = 1; to <= ROLE_CLIENT; to <<= 1) {
 			bool allowed = (desc->from & from) && (desc->to & to);
 			struct fault fault = { 0 };
 			struct message m;
