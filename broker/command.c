@@ -23,8 +23,10 @@ provider_log(struct child *c, const uint8_t *p, size_t n)
 {
 	const char *id = c->session->broker->config->providers[c->index].id;
 
+	size_t line = n > 0 && p[n - 1] == '\n' ? n - 1 : n;
+
 	if (c->logged_bytes < PROVIDER_LOG_MAX)
-		log_info("provider %s: %.*s", id, (int)(n < 512 ? n : 512), (const char *)p);
+		log_warn("provider %s: %.*s", id, (int)(line < 512 ? line : 512), (const char *)p);
 	c->logged_bytes += n;
 }
 
@@ -112,11 +114,28 @@ drain_one(const struct pipe *p, struct operation *op)
 }
 
 /* One read each: a chunk is what a pipe can hold, and numbers for two events are kept. */
+/* What it said last is why it ended. */
+static void
+drain_log(struct child *c)
+{
+	static uint8_t chunk[OUTPUT_CHUNK_MAX];
+	ssize_t n;
+
+	while (c->err.fd >= 0 && c->logged_bytes < PROVIDER_LOG_MAX) {
+		n = read(c->err.fd, chunk, sizeof chunk);
+		if (n <= 0)
+			break;
+		provider_log(c, chunk, (size_t)n);
+	}
+}
+
 void
 pipe_drain(struct child *c)
 {
-	if (c->kind == CHILD_PROVIDER)
+	if (c->kind == CHILD_PROVIDER) {
+		drain_log(c);
 		return;
+	}
 	drain_one(&c->out, c->session->operation);
 	drain_one(&c->err, c->session->operation);
 }

@@ -86,6 +86,7 @@ session_on_started(struct broker *b, const struct control *c)
 static void
 provider_gone(struct child *c, bool for_good)
 {
+	pipe_drain(c);
 	pipe_close(&c->err);
 	link_close(c->link);
 	call_on_provider_gone(c, for_good);

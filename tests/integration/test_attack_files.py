@@ -381,6 +381,12 @@ caisson.serve(run)
         self.assertEqual(told, ["ok", "ok"])
         self.assertEqual((self.root / "new").stat().st_uid, 1000)
 
+    def test_a_root_that_is_closed_to_its_owner_is_said(self):
+        self.root.chmod(0)
+        told, err = self.calls(["files.read", {"path": "f"}])
+        self.assertEqual(told, ["tool_execution_failed"])
+        self.assertIn("cannot open the root: Permission denied", err)
+
     def test_a_full_disk_keeps_the_old_content(self):
         self.mount("-t", "tmpfs", "-o", "size=64k,uid=1000,gid=1000,mode=755", "x",
                    str(self.root))
