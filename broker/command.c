@@ -22,7 +22,6 @@ static void
 provider_log(struct child *c, const uint8_t *p, size_t n)
 {
 	const char *id = c->session->broker->config->providers[c->index].id;
-
 	size_t line = n > 0 && p[n - 1] == '\n' ? n - 1 : n;
 
 	if (c->logged_bytes < PROVIDER_LOG_MAX)
