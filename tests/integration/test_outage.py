@@ -447,19 +447,18 @@ class Drain(unittest.TestCase):
             put(child, 1)
             running.set()
             child.killed.wait(wire.TIMEOUT)
-        made = []
+        made, there = [], threading.Event()
 
         def segment(number):
+            there.wait(wire.TIMEOUT)
             if number > 1 and not gate.is_set():
                 return None
             return os.open(pathlib.Path(made[0].directory.name, f"journal.{number:08d}"),
                            os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL)
-        host = stopped(runtime(work), "write:5=EIO", segment=lambda n: segment(n),
-                       auto_segment=False)
+        host = stopped(runtime(work), "write:5=EIO", segment=segment)
         made.append(host)
+        there.set()
         self.addCleanup(host.close)
-        host.auto_segment = True
-        host.give_segment(1)
         client = host.client()
         operation = client.submit()
         self.assertTrue(running.wait(wire.TIMEOUT))

@@ -35,9 +35,11 @@ class Edges(unittest.TestCase):
 
     def test_an_outage_holds_back_what_has_no_number_until_it_is_over(self):
         """The block's record is refused; a worker that writes more than the block is held."""
-        made, gate, held = [], threading.Event(), threading.Event()
+        made, there = [], threading.Event()
+        gate, held = threading.Event(), threading.Event()
 
         def segment(number):
+            there.wait(wire.TIMEOUT)
             if number > 1 and not gate.is_set():
                 return None
             return os.open(pathlib.Path(made[0].directory.name, f"journal.{number:08d}"),
@@ -55,11 +57,10 @@ class Edges(unittest.TestCase):
             for _ in range(BLOCK // 4096 + 1):
                 child.peer.send_raw(some)
             return DONE
-        host = stopped(runtime(work), "write:5=ENOSPC", segment=segment, auto_segment=False)
+        host = stopped(runtime(work), "write:5=ENOSPC", segment=segment)
         made.append(host)
+        there.set()
         self.addCleanup(host.close)
-        host.auto_segment = True
-        host.give_segment(1)
         client = host.client()
         operation = client.submit()
         client.close()
