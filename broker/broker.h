@@ -45,7 +45,7 @@
 #define TURN_ANNOTATION_KEYS_MAX 256 /* of them; each new one is compared with all */
 #define TURN_ANNOTATION_NODES_MAX 8192 /* values in all of them: they share a frame with the output */
 #define OUTPUT_QUEUE_MAX     (1u << 20) /* bytes queued for a client before streams are not read */
-#define SESSIONS_MAX	     1024 /* of one broker */
+#define SESSIONS_MAX	     256 /* of one broker; the supervisor makes 1024 children for one */
 #define EVENT_BLOCK	     (1u << 20) /* event numbers per durable block (D-11) */
 #define BLOCK_RESERVE	     (SESSION_CALLS_MAX + 16) /* of them, for the calls in flight and the ending */
 #define PROVIDER_STARTS_MAX  4 /* of one session's provider, then its calls fail */

@@ -226,26 +226,37 @@ sessions_count(const struct broker *b)
 	return n;
 }
 
-/* Why `m` cannot be admitted: a code, and what to do about it in `ret_message`. */
-static const char *
-submit_refusal(struct broker *b, const struct msg_operation_submit *m, int runtime,
-    const char **ret_message)
+struct refusal {
+	const char *code, *message;
+	bool retryable;
+};
+
+static const struct refusal not_ready = { "unavailable",
+	"Caisson is ending or not ready; try again", true };
+static const struct refusal no_journal = { "audit_unavailable",
+	"the journal cannot be written, so nothing may start; see the log", true };
+static const struct refusal no_such_runtime = { "not_found",
+	"no runtime of this kind has that id; ids are those of the configuration", false };
+static const struct refusal which_runtime = { "not_found",
+	"several runtimes are configured, or none of this kind: name one", false };
+static const struct refusal no_input = { "invalid_argument",
+	"input is for a command: a turn has its message", false };
+static const struct refusal too_many = { "resource_exhausted",
+	"too many sessions are open; wait for one to end", true };
+
+/* Why `m` cannot be admitted; NULL: it can. */
+static const struct refusal *
+submit_refusal(struct broker *b, const struct msg_operation_submit *m, int runtime)
 {
-	*ret_message = "Caisson is ending or not ready; try again";
 	if (!b->ready || b->shutting_down)
-		return "unavailable";
-	*ret_message = "the journal cannot be written, so nothing may start; see the log";
+		return &not_ready;
 	if (!journal_available(b->journal))
-		return "audit_unavailable";
-	*ret_message = m->has_runtime
-	    ? "no runtime of this kind has that id; ids are those of the configuration"
-	    : "several runtimes are configured, or none of this kind: name one";
+		return &no_journal;
 	if (runtime < 0)
-		return "not_found";
-	*ret_message = "too many sessions are open; wait for one to end";
-	if (sessions_count(b) >= SESSIONS_MAX)
-		return "resource_exhausted";
-	return NULL;
+		return m->has_runtime ? &no_such_runtime : &which_runtime;
+	if (m->kind == operation_kind_turn && m->has_input && m->input)
+		return &no_input;
+	return sessions_count(b) >= SESSIONS_MAX ? &too_many : NULL;
 }
 
 void
@@ -253,15 +264,15 @@ operation_submit(struct client *c, uint32_t msgid, const struct msg_operation_su
 {
 	struct broker *b = c->broker;
 	int runtime = runtime_find(b->config, m);
-	const char *message, *code = submit_refusal(b, m, runtime, &message);
+	const struct refusal *no = submit_refusal(b, m, runtime);
 	struct operation *op;
 	struct msg_record r;
 	uint8_t digest[32];
 	char id[40];
 
 	STOP_POINT("broker.submit_received");
-	if (code != NULL) {
-		link_refuse(c->link, msgid, code, message, code[0] != 'n');
+	if (no != NULL) {
+		link_refuse(c->link, msgid, no->code, no->message, no->retryable);
 		return;
 	}
 	op = operation_create(c, msgid, m, (uint32_t)runtime);

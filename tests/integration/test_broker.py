@@ -428,6 +428,12 @@ class Endings(unittest.TestCase):
             event = self.ending(self.host(runtime(work)))
             self.assertEqual(event["body"]["turn"]["error"]["retryable"], expected, name)
 
+    def test_a_turn_takes_no_input(self):
+        host = self.host(lambda child: None)
+        client = host.client()
+        msgid = client.request("operation.submit", kind="turn", input=True)
+        self.assertEqual(client.expect_reply(msgid)[0]["code"], "invalid_argument")
+
     def test_a_client_that_goes_away_detaches(self):  # D-4
         release = threading.Event()
 
