@@ -30,10 +30,6 @@ READY, PONG, SPAWN, KILL, SIGNAL, MORE, SETTLED = range(32, 39)
 TURN, COMMAND, PROVIDER = 1, 2, 3
 EXITED, SIGNALED = 1, 2
 
-# 3 and 4 are taken for good, so that nothing that Popen needs in the child is there.
-while os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) <= 4:
-    pass
-
 
 def control(**values):
     return struct.pack(FORMAT, *[values.get(f, 0) for f in FIELDS])
