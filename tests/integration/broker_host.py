@@ -20,7 +20,9 @@ import tempfile
 import threading
 import time
 
-from wire import Closed, Peer, TIMEOUT, frame, program, unpack
+from wire import Closed, Peer, TIMEOUT, frame, keep_low_descriptors, program, unpack
+
+keep_low_descriptors()
 
 FORMAT = "=IIQIiIIIIIIQIiIIIIQQ"
 FIELDS = ("verb kind session index error cause layer flags uid gid pid count "

@@ -16,6 +16,8 @@ import wire
 
 FILES = wire.program("caisson-files")
 
+wire.keep_low_descriptors()
+
 
 class Provider(wire.Peer):
     """Plays the broker for one provider of `root`."""
