@@ -131,8 +131,8 @@ class Writes(unittest.TestCase):
         self.assertEqual(out.split(), ["28", "True"])
 
     def test_a_writable_directory_is_written_by_its_owner(self):
-        _, errors, end = shell("echo new > /work/new && mkdir /work/d && mv /work/new /work/d/",
-                               options=("-m", f"{self.dir}:/work:w"))
+        _, errors, end = shell("echo new > /data/new && mkdir /data/d && mv /data/new /data/d/",
+                               options=("-m", f"{self.dir}:/data:w"))
         self.assertEqual((errors, end["status"]), ("", 0))
         st = os.stat(os.path.join(self.dir, "d", "new"))
         self.assertEqual((st.st_uid, st.st_gid), (os.geteuid(), os.getegid()))
@@ -141,13 +141,13 @@ class Writes(unittest.TestCase):
     def test_a_directory_of_another_user_stays_his(self):
         os.chown(self.dir, 4242, 4343)
         os.chmod(self.dir, 0o700)
-        _, errors, end = shell("echo new > /work/new", options=("-m", f"{self.dir}:/work:w"))
+        _, errors, end = shell("echo new > /data/new", options=("-m", f"{self.dir}:/data:w"))
         self.assertEqual((errors, end["status"]), ("", 0))
         st = os.stat(os.path.join(self.dir, "new"))
         self.assertEqual((st.st_uid, st.st_gid), (4242, 4343))
 
     def test_nothing_that_it_wrote_can_be_executed(self):
-        for options, directory in (((), "/tmp"), (("-m", f"{self.dir}:/work:w"), "/work")):
+        for options, directory in (((), "/tmp"), (("-m", f"{self.dir}:/data:w"), "/data")):
             with self.subTest(directory):
                 _, errors, end = shell(
                     f"cp /bin/true {directory}/t && chmod 755 {directory}/t && {directory}/t",
@@ -158,8 +158,8 @@ class Writes(unittest.TestCase):
     def test_a_link_out_of_a_writable_directory_leads_nowhere(self):
         os.symlink("/etc/shadow", os.path.join(self.dir, "link"))
         os.symlink("../../../../etc/shadow", os.path.join(self.dir, "link2"))
-        _, errors, end = shell("cat /work/link /work/link2",
-                               options=("-m", f"{self.dir}:/work:w"))
+        _, errors, end = shell("cat /data/link /data/link2",
+                               options=("-m", f"{self.dir}:/data:w"))
         self.assertEqual(errors.count("No such file"), 2)
         self.assertEqual(end["status"], 1)
 
@@ -173,10 +173,10 @@ class Mounts(unittest.TestCase):
         # An earlier chamber could write here.
         for name, to in (("sub", "/etc"), ("deep", "/tmp")):
             os.symlink(to, os.path.join(self.dir, name))
-        for target in ("/work/sub", "/work/deep/er"):
+        for target in ("/data/sub", "/data/deep/er"):
             with self.subTest(target):
                 out, _, end = chamber("echo", "it ran", options=(
-                    "-m", f"{self.dir}:/work:w", "-m", f"/usr/share:{target}"))
+                    "-m", f"{self.dir}:/data:w", "-m", f"/usr/share:{target}"))
                 self.assertEqual((out, end["event"], end["layer"]), ("", "refused", "mounts"))
         self.assertFalse(os.path.exists("/tmp/er"))
 
