@@ -135,7 +135,7 @@ check-integration: all $(programs) stops			## tests against the real processes; 
 
 # The only two commands a newcomer needs install what is missing first.
 packages := build-essential pkg-config python3 libevent-dev libseccomp-dev \
-	libbsd-dev libcap-dev libyaml-dev libjansson-dev libssl-dev libsqlite3-dev check
+	libbsd-dev libcap-dev libyaml-dev libjansson-dev libssl-dev libsqlite3-dev check strace
 
 deps:						## install what is missing from Debian's packages
 	$Qsh tools/deps.sh $(packages)
