@@ -1,10 +1,13 @@
 #include "ledger/verify.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "common/util.h"
 #include "ledger/head.h"
 
 #define INDEX_IN_USE "the index was not closed, or a ledger is writing to it: not compared"
@@ -50,6 +53,37 @@ open_index(struct verify *v, int index_fd)
 		    why_unread(ret));
 }
 
+/* A broker that writes faster than we read would keep us for ever. */
+static int
+note_end(struct verify *v, int journal_fd)
+{
+	cleanup_fd int fd = -1;
+	struct stat st;
+	char name[17];
+	int ret;
+
+	ret = reader_last_segment(journal_fd, &v->last_segment);
+	if (ret < 0 || v->last_segment == 0)
+		return ret;
+	journal_name(name, v->last_segment);
+	fd = openat(journal_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	/* What does not open is the reader's to name, with what to do about it. */
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		v->last_segment = UINT64_MAX;
+	else
+		v->last_size = (uint64_t)st.st_size;
+	return 0;
+}
+
+static bool
+is_at_end(const struct verify *v)
+{
+	const struct position *at = &v->reader.at;
+
+	return at->segment > v->last_segment ||
+	       (at->segment == v->last_segment && at->segment > 0 && at->offset >= v->last_size);
+}
+
 int
 verify_start(
     struct verify *v, int journal_fd, int index_fd, struct index *index, const uint8_t *expect)
@@ -76,7 +110,8 @@ verify_start(
 	v->has_expect = expect != NULL;
 	if (expect)
 		memcpy(v->expect.hash, expect, JOURNAL_HASH);
-	return reader_init(&v->reader, journal_fd);
+	ret = note_end(v, journal_fd);
+	return ret < 0 ? ret : reader_init(&v->reader, journal_fd);
 }
 
 static void
@@ -150,7 +185,7 @@ verify_step(struct verify *v, unsigned max)
 	int ret;
 
 	while (!v->done && max-- > 0) {
-		ret = reader_next(&v->reader, &e);
+		ret = is_at_end(v) ? READER_END : reader_next(&v->reader, &e);
 		if (ret < 0)
 			return ret;
 		if (ret == READER_RECORD)

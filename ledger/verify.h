@@ -21,6 +21,8 @@ struct verify {
 	int index_fd; /* borrowed, or -1 */
 	struct position indexed, head, expect;
 	bool has_head, has_expect, expect_found;
+	/* Where the record ended when this began: what is written since is not waited for. */
+	uint64_t last_segment, last_size;
 	uint64_t rows; /* rows of the index that agree */
 	bool done;
 	bool valid;

@@ -947,6 +947,27 @@ START_TEST(thousands_of_records_are_indexed_in_batches)
 }
 END_TEST
 
+/* Or a broker that writes as fast as it is read would keep a look going for ever. */
+START_TEST(a_look_ends_where_the_record_ended_when_it_began)
+{
+	struct verify v;
+	uint64_t count;
+
+	write_story();
+	v = verified(NULL, NULL);
+	count = v.reader.at.count;
+	verify_finish(&v);
+	ck_assert_int_eq(verify_start(&v, journal_fd, -1, NULL, NULL), 0);
+	do {
+		put_ended("op-1");
+		save();
+	} while (verify_step(&v, 1) == 0 && v.reader.at.count < 2 * count);
+	ck_assert(v.done && v.valid);
+	ck_assert_uint_eq(v.reader.at.count, count);
+	verify_finish(&v);
+}
+END_TEST
+
 START_TEST(a_live_index_is_not_compared_with_an_older_look)
 {
 	struct ledger l;
@@ -1096,6 +1117,7 @@ main(void)
 	tcase_add_loop_test(t, tampering_is_found_and_named, 0, countof(tampering));
 	tcase_add_test(t, only_the_expected_head_is_accepted);
 	tcase_add_test(t, a_changed_index_is_found);
+	tcase_add_test(t, a_look_ends_where_the_record_ended_when_it_began);
 	tcase_add_test(t, a_live_index_is_not_compared_with_an_older_look);
 	t = add_case(s, "head");
 	tcase_add_loop_test(t, only_what_we_would_write_is_a_head, 0, countof(heads));
