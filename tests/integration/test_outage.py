@@ -274,7 +274,7 @@ class ByPlan(unittest.TestCase):
         self.assertGreaterEqual(self.every("write", "short"), 7)
 
     def test_a_sync_that_fails(self):
-        self.assertGreaterEqual(self.every("sync", "EIO"), 6)
+        self.assertGreaterEqual(self.every("sync", "EIO"), 4)
 
     def test_a_sync_that_stalls_and_ends(self):
         self.assertGreaterEqual(self.every("sync", "stall/1500"), 4)
