@@ -237,12 +237,12 @@ class Story:
             "grant.usage.released"}, ahead)
 
 
-@unittest.skipUnless(STOPS.exists(), "build/stops is not built (make stops)")
 # Writes and syncs of one turn at the least: how many there are depends on what shares one,
 # and every one of them is tried, until the plan hits none.
 FEWEST = 4
 
 
+@unittest.skipUnless(STOPS.exists(), "build/stops is not built (make stops)")
 class ByPlan(unittest.TestCase):
     """At every write and every sync of a turn."""
 
