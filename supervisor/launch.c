@@ -76,6 +76,12 @@ proc_kill(const struct launch_proc *p)
 		pidfd_send_signal(p->pidfd, SIGKILL, NULL, 0);
 }
 
+static bool
+proc_ended_well(const struct launch_proc *p)
+{
+	return p->reaped && p->code == CLD_EXITED && p->status == 0;
+}
+
 static void
 kill_all(struct launch *l)
 {
@@ -160,7 +166,9 @@ notify_on_readable(evutil_socket_t fd, short events, void *arg)
 	socket_drain(l);
 	if ((l->seen & 1u << STAGE_EXEC) == 0)
 		launch_fail(l, LAYER_SECCOMP, EPERM);
-	kill_all(l);
+	/* The launcher has nothing to do with it, and may be about to end well. */
+	l->dying = true;
+	proc_kill(&l->init);
 }
 
 static int
@@ -297,19 +305,28 @@ socket_close(struct launch *l)
 	l->socket_fd = -1;
 }
 
+/*
+ * The exec has happened, and the launcher, which gave pid 1 its uid, ended well.  Who dies
+ * of anything else after its last word has still not said that all was done.
+ */
+static void
+launch_begin(struct launch *l)
+{
+	if (l->started || l->layer != LAYER_NONE || l->socket_fd >= 0 ||
+	    (l->seen & 1u << STAGE_EXEC) == 0 || !proc_ended_well(&l->launcher))
+		return;
+	l->started = true;
+	l->handler.on_started(l, l->arg);
+}
+
 /* Everybody has closed it: by the exec, or by dying. */
 static void
 handle_end(struct launch *l)
 {
 	socket_close(l);
-	if ((l->seen & 1u << STAGE_EXEC) == 0 || l->seen & 1u << STAGE_ERROR) {
+	if ((l->seen & 1u << STAGE_EXEC) == 0 || l->seen & 1u << STAGE_ERROR)
 		launch_fail(l, LAYER_HANDSHAKE, 0);
-		return;
-	}
-	if (l->layer != LAYER_NONE)
-		return;
-	l->started = true;
-	l->handler.on_started(l, l->arg);
+	launch_begin(l);
 }
 
 static void
@@ -324,8 +341,6 @@ socket_drain(struct launch *l)
 			handle_report(l, &r, fd);
 			continue;
 		}
-		if (fd >= 0)
-			close(fd);
 		if (ret == -EAGAIN)
 			return;
 		if (ret < 0)
@@ -390,7 +405,7 @@ launch_facts(struct launch *l, struct exit_facts *f)
 static void
 refusal_facts(struct launch *l, struct exit_facts *f)
 {
-	if (l->init.pidfd >= 0 && l->launcher.code == CLD_EXITED && l->launcher.status == 0)
+	if (l->init.pidfd >= 0 && proc_ended_well(&l->launcher))
 		launch_facts(l, f);
 	else
 		launch_exit_of(&l->launcher, f);
@@ -409,10 +424,11 @@ launch_settle(struct launch *l)
 	if (!l->launcher.reaped)
 		return;
 	init_adopt(l);
-	if (l->launcher.code != CLD_EXITED || l->launcher.status != 0) {
+	if (!proc_ended_well(&l->launcher)) {
 		socket_drain(l); /* its own report comes first */
 		launch_fail(l, LAYER_HANDSHAKE, 0);
 	}
+	launch_begin(l);
 	if (l->init.pidfd >= 0 && !l->init.reaped)
 		return;
 	socket_drain(l);
