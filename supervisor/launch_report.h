@@ -7,9 +7,10 @@
 struct launch_report;
 
 /*
- * Receives one report.  `*ret_fd` is -1 or a descriptor, close-on-exec, that the caller owns
- * whatever is returned.  Returns 1; 0 once nobody has the other end; -EAGAIN; -EPROTO for
- * anything of another size or with more than one descriptor; another negative errno.
+ * Receives one report.  Returns 1, with `*ret_fd` -1 or a descriptor, close-on-exec, that is
+ * the caller's; 0 once nobody has the other end; -EAGAIN; -EPROTO for anything of another
+ * size, with more than one descriptor, or with one that there was no room for: whatever
+ * came with it is closed; another negative errno.
  */
 int launch_report_recv(int socket_fd, struct launch_report *ret, int *ret_fd);
 
