@@ -2,11 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/seccomp.h>
-#include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
@@ -21,6 +18,7 @@
 #include "supervisor/launch_plan.h"
 #include "supervisor/launch_report.h"
 #include "supervisor/launch_spawn.h"
+#include "supervisor/listener.h"
 #include "supervisor/profiles.h"
 #include "worker/plan.h"
 
@@ -39,14 +37,15 @@ struct launch {
 	int runtime_fd; /* the program's pidfd; without an init, pid 1's own */
 	bool runtime_is_init;
 
-	int socket_fd, status_fd, notify_fd;
-	struct event *on_socket, *on_launcher, *on_init, *on_notify;
+	int socket_fd, status_fd;
+	struct event *on_socket, *on_launcher, *on_init;
 
 	struct plan_header *page; /* where the kernel writes the pid of pid 1 */
 	size_t page_size;
 
 	unsigned seen; /* 1 << enum launch_stage */
-	int listener; /* number in the runtime's process, -1: none */
+	int listener_number; /* in the runtime's process, -1: none */
+	struct listener *listener; /* NULL: none, or not yet */
 	bool released; /* it has our byte, and may exec */
 	bool started, dying;
 	enum layer layer; /* of the first failure; LAYER_NONE: none */
@@ -131,32 +130,15 @@ launch_pid(const struct launch *l)
 
 /* ---- seccomp ---- */
 
-/*
- * Only the number and the architecture are looked at: the arguments are the program's.
- * Whatever it was, it is not continued; a target that went away meanwhile is no news.
- */
 static void
-notify_on_readable(evutil_socket_t fd, short events, void *arg)
+launch_on_forbidden(uint32_t nr, uint32_t arch, void *arg)
 {
 	struct launch *l = arg;
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	struct seccomp_notif n;
 
-	(void)events;
-	if (poll(&p, 1, 0) < 0)
-		return;
-	if ((p.revents & POLLIN) == 0) {
-		if (p.revents != 0)
-			event_del(l->on_notify); /* nobody is left under the filter */
-		return;
-	}
-	memset(&n, 0, sizeof(n));
-	if (ioctl(fd, SECCOMP_IOCTL_NOTIF_RECV, &n) < 0)
-		return; /* ENOENT, EINTR: it is gone, or comes again */
 	if (l->cause == ENDING_none) {
 		l->cause = ENDING_seccomp;
-		l->syscall = (uint32_t)n.data.nr;
-		l->arch = n.data.arch;
+		l->syscall = nr;
+		l->arch = arch;
 	}
 	/*
 	 * A program may break the list in its first instant, before we have read that it was
@@ -172,18 +154,14 @@ notify_on_readable(evutil_socket_t fd, short events, void *arg)
 }
 
 static int
-listener_fetch(struct launch *l)
+watch_listener(struct launch *l)
 {
-	if (l->listener < 0)
+	int fd;
+
+	if (l->listener_number < 0)
 		return 0;
-	l->notify_fd = pidfd_getfd(l->runtime_fd, l->listener, 0);
-	if (l->notify_fd < 0)
-		return -errno;
-	l->on_notify = event_new(l->base, l->notify_fd, EV_READ | EV_PERSIST,
-	    notify_on_readable, l);
-	if (l->on_notify == NULL || event_add(l->on_notify, NULL) < 0)
-		return -ENOMEM;
-	return 0;
+	fd = listener_fetch(l->runtime_fd, l->listener_number);
+	return fd < 0 ? fd : listener_open(l->base, fd, launch_on_forbidden, l, &l->listener);
 }
 
 /* The program may go on once its listener is ours. */
@@ -195,7 +173,7 @@ runtime_release(struct launch *l)
 	if (l->released || l->runtime_fd < 0 || (l->seen & 1u << STAGE_LISTENER) == 0)
 		return;
 	l->released = true;
-	ret = listener_fetch(l);
+	ret = watch_listener(l);
 	if (ret < 0)
 		launch_fail(l, LAYER_SECCOMP, -ret);
 	else if (send(l->socket_fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) != 1)
@@ -286,7 +264,7 @@ handle_report(struct launch *l, const struct launch_report *r, int fd)
 		l->runtime_fd = fd;
 		break;
 	case STAGE_LISTENER:
-		l->listener = r->value;
+		l->listener_number = r->value;
 		break;
 	default:
 		break;
@@ -364,10 +342,11 @@ socket_on_readable(evutil_socket_t fd, short events, void *arg)
 static void
 launch_free(struct launch *l)
 {
-	struct event **events[] = { &l->on_launcher, &l->on_init, &l->on_notify };
-	int *fds[] = { &l->status_fd, &l->notify_fd, &l->launcher.pidfd, &l->init.pidfd };
+	struct event **events[] = { &l->on_launcher, &l->on_init };
+	int *fds[] = { &l->status_fd, &l->launcher.pidfd, &l->init.pidfd };
 
 	socket_close(l);
+	listener_close(l->listener);
 	for (size_t i = 0; i < countof(events); i++)
 		if (*events[i] != NULL)
 			event_free(*events[i]);
@@ -386,7 +365,7 @@ launch_facts(struct launch *l, struct exit_facts *f)
 {
 	launch_exit_status(&l->init, l->runtime_fd, l->runtime_is_init ? -1 : l->status_fd, f);
 	/* Without a listener the filter kills by itself, and says no more than this. */
-	if (f->kind == EXIT_SIGNALED && f->status == SIGSYS && l->notify_fd < 0) {
+	if (f->kind == EXIT_SIGNALED && f->status == SIGSYS && l->listener == NULL) {
 		f->cause = ENDING_seccomp;
 		f->syscall = UINT32_MAX;
 	}
@@ -527,7 +506,7 @@ launch_start(struct event_base *base, const struct chamber *c,
 	l->handler = *handler;
 	l->arg = arg;
 	l->launcher.pidfd = l->init.pidfd = l->runtime_fd = -1;
-	l->socket_fd = l->status_fd = l->notify_fd = l->listener = -1;
+	l->socket_fd = l->status_fd = l->listener_number = -1;
 	l->runtime_is_init = !c->init;
 	r = cgroup_create(c->memory_bytes, c->cpu_percent, &l->cgroup);
 	if (r < 0)

@@ -1,0 +1,85 @@
+#include "supervisor/listener.h"
+
+#include <errno.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/pidfd.h>
+#include <unistd.h>
+
+#include <event2/event.h>
+
+struct listener {
+	int fd;
+	struct event *event;
+	listener_call_fn *on_call;
+	void *arg;
+};
+
+/*
+ * NOTIF_RECV waits where there is nothing, so it is asked only after poll said that there is;
+ * between the two the target may have gone, which the kernel says with ENOENT.
+ */
+static void
+listener_on_readable(evutil_socket_t fd, short events, void *arg)
+{
+	struct listener *l = arg;
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct seccomp_notif n;
+
+	(void)events;
+	if (poll(&p, 1, 0) < 0)
+		return;
+	if ((p.revents & POLLIN) == 0) {
+		if (p.revents != 0)
+			event_del(l->event); /* nobody is left under the filter */
+		return;
+	}
+	memset(&n, 0, sizeof(n));
+	if (ioctl(fd, SECCOMP_IOCTL_NOTIF_RECV, &n) < 0)
+		return; /* ENOENT, EINTR: it is gone, or comes again */
+	l->on_call((uint32_t)n.data.nr, n.data.arch, l->arg);
+}
+
+int
+listener_fetch(int pidfd, int number)
+{
+	int fd = pidfd_getfd(pidfd, number, 0);
+
+	return fd < 0 ? -errno : fd;
+}
+
+int
+listener_open(struct event_base *base, int fd, listener_call_fn *on_call, void *arg,
+    struct listener **ret)
+{
+	struct listener *l = calloc(1, sizeof(*l));
+
+	if (l == NULL) {
+		close(fd);
+		return -ENOMEM;
+	}
+	l->fd = fd;
+	l->on_call = on_call;
+	l->arg = arg;
+	l->event = event_new(base, fd, EV_READ | EV_PERSIST, listener_on_readable, l);
+	if (l->event == NULL || event_add(l->event, NULL) < 0) {
+		listener_close(l);
+		return -ENOMEM;
+	}
+	*ret = l;
+	return 0;
+}
+
+void
+listener_close(struct listener *l)
+{
+	if (l == NULL)
+		return;
+	if (l->event != NULL)
+		event_free(l->event);
+	close(l->fd);
+	free(l);
+}
