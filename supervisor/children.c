@@ -81,7 +81,7 @@ draft_runtime(struct draft *d, const struct child *c)
 	const struct conf_runtime *t = &c->owner->config->runtimes.v[c->index];
 	struct chamber *h = &d->chamber;
 
-	h->profile = conf_names_profile[t->profile];
+	h->profile = profile_named(conf_names_profile[t->profile]);
 	h->argv = t->command.v;
 	h->memory_bytes = t->memory;
 	h->tmp_bytes = t->tmp;
@@ -101,7 +101,8 @@ draft_provider(struct draft *d, const struct child *c)
 	const struct conf_provider *p = &c->owner->config->providers.v[c->index];
 	struct chamber *h = &d->chamber;
 
-	h->profile = p->builtin == BUILTIN_FILES ? "files" : conf_names_profile[p->profile];
+	h->profile = profile_named(
+	    p->builtin == BUILTIN_FILES ? "files" : conf_names_profile[p->profile]);
 	h->argv = p->builtin == BUILTIN_FILES ? files_argv : p->command.v;
 	h->memory_bytes = p->memory;
 	h->tmp_bytes = p->tmp;

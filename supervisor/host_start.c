@@ -10,6 +10,7 @@
 #include "common/stop.h"
 #include "common/util.h"
 #include "supervisor/host_private.h"
+#include "supervisor/profiles.h"
 
 static const char *const programs[SERVICES] = { "/libexec/caisson-broker",
 	"/libexec/caisson-ledger" };
@@ -53,7 +54,7 @@ start_service(struct service *s, const struct chamber_mount *mounts, size_t nmou
 	char *env[] = { NULL, NULL };
 	int fds[8] = { -1, -1, STDERR_FILENO, -1 }, ours;
 	cleanup_fd int theirs = -1;
-	struct chamber c = { .profile = service_names[s->id],
+	struct chamber c = { .profile = profile_named(service_names[s->id]),
 		.argv = argv,
 		.env = env,
 		.cwd = "/",

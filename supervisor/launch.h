@@ -19,6 +19,7 @@
 
 struct event_base;
 struct launch;
+struct profile;
 
 /* One directory or file of the operator's, shown in the chamber. */
 struct chamber_mount {
@@ -32,9 +33,8 @@ struct chamber_mount {
 
 /* What a chamber is.  Everything is borrowed until launch_start() returns. */
 struct chamber {
-	/* "native", "interpreter"; "provider", "files" (our own provider), "broker", "ledger": these see
-	 * our own programs at /libexec.  Broker and ledger get no filter and little more than /usr. */
-	const char *profile;
+	/* Filter, defaults of the limits, and what the root looks like (supervisor/profiles.h). */
+	const struct profile *profile;
 	char *const *argv; /* argv[0] is looked up in the chamber's PATH unless it has a slash */
 	char *const *env; /* NAME=VALUE, the whole environment */
 	const char *cwd; /* in the chamber */

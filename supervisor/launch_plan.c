@@ -384,8 +384,8 @@ draft_fill(struct draft *d, const struct chamber *c, const struct profile *profi
 		/* "PROFILE:POINT" is for chambers of that profile only. */
 		const char *stop = getenv("CAISSON_STOP"), *colon = stop ? strchr(stop, ':') : NULL;
 
-		if (colon != NULL && strncmp(stop, c->profile, (size_t)(colon - stop)) == 0 &&
-		    c->profile[colon - stop] == '\0')
+		if (colon != NULL && strncmp(stop, profile->name, (size_t)(colon - stop)) == 0 &&
+		    profile->name[colon - stop] == '\0')
 			stop = colon + 1;
 		if (stop != NULL)
 			d->h.stop = add_string(d, stop);
@@ -408,7 +408,7 @@ int
 launch_plan_create(const struct chamber *c, const char *const *cgroups, bool memory_by_rlimit,
     struct plan_header **ret_page, size_t *ret_size, enum layer *ret_layer)
 {
-	const struct profile *profile = profile_named(c->profile);
+	const struct profile *profile = c->profile;
 	const struct sock_filter *filter;
 	static struct draft d; /* large, and one launch is planned at a time */
 	size_t nfilter;

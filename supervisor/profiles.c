@@ -32,24 +32,24 @@
 
 #define MIB (1ULL << 20)
 
+/* Whoever starts a chamber bounds its memory and processor time; the rest is bounded here. */
+#define UNBOUNDED \
+	.memory_bytes = UINT64_MAX, .file_bytes = UINT64_MAX, .cpu_percent = UINT64_MAX, \
+	.cpu_seconds = UINT64_MAX
+
 static const struct profile profiles[] = {
-	{ .name = "native", .filtered = true, .memory_bytes = UINT64_MAX, .tmp_bytes = 64 * MIB,
-	    .file_bytes = UINT64_MAX, .cpu_seconds = UINT64_MAX, .pids = 128, .open_files = 1024 },
-	{ .name = "interpreter", .filtered = true, .memory_bytes = UINT64_MAX,
-	    .tmp_bytes = 64 * MIB, .file_bytes = UINT64_MAX, .cpu_seconds = UINT64_MAX,
+	{ .name = "native", .filtered = true, .mdwe = true, UNBOUNDED, .tmp_bytes = 64 * MIB,
 	    .pids = 128, .open_files = 1024 },
-	{ .name = "provider", .filtered = true, .libexec = true, .memory_bytes = UINT64_MAX,
-	    .tmp_bytes = 16 * MIB, .file_bytes = UINT64_MAX, .cpu_seconds = UINT64_MAX,
-	    .pids = 64, .open_files = 1024 },
-	{ .name = "files", .filtered = true, .libexec = true, .memory_bytes = UINT64_MAX,
-	    .tmp_bytes = 16 * MIB, .file_bytes = UINT64_MAX, .cpu_seconds = UINT64_MAX,
-	    .pids = 64, .open_files = 1024 },
-	{ .name = "broker", .minimal = true, .libexec = true, .memory_bytes = UINT64_MAX,
-	    .tmp_bytes = 1 * MIB, .file_bytes = UINT64_MAX, .cpu_seconds = UINT64_MAX,
-	    .pids = 32, .open_files = 65536 },
-	{ .name = "ledger", .minimal = true, .libexec = true, .memory_bytes = UINT64_MAX,
-	    .tmp_bytes = 1 * MIB, .file_bytes = UINT64_MAX, .cpu_seconds = UINT64_MAX,
-	    .pids = 32, .open_files = 1024 },
+	{ .name = "interpreter", .filtered = true, .mdwe = true, UNBOUNDED,
+	    .tmp_bytes = 64 * MIB, .pids = 128, .open_files = 1024 },
+	{ .name = "provider", .filtered = true, .mdwe = true, .libexec = true, UNBOUNDED,
+	    .tmp_bytes = 16 * MIB, .pids = 64, .open_files = 1024 },
+	{ .name = "files", .filtered = true, .mdwe = true, .libexec = true, UNBOUNDED,
+	    .tmp_bytes = 16 * MIB, .pids = 64, .open_files = 1024 },
+	{ .name = "broker", .minimal = true, .mdwe = true, .libexec = true, UNBOUNDED,
+	    .tmp_bytes = 1 * MIB, .pids = 32, .open_files = 65536 },
+	{ .name = "ledger", .minimal = true, .mdwe = true, .libexec = true, UNBOUNDED,
+	    .tmp_bytes = 1 * MIB, .pids = 32, .open_files = 1024 },
 };
 
 /* Which lists a row is on. */

@@ -13,17 +13,36 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct conf_mount;
+struct conf_words;
+struct profile_list;
+
+enum profile_network {
+	NETWORK_OWN, /* a network namespace of its own, with nothing in it */
+	/* One empty namespace for many chambers: only where the list lets nobody make a socket. */
+	NETWORK_SHARED,
+};
+
 struct profile {
 	const char *name;
 	bool filtered; /* false: the program loads a list of its own (broker, ledger) */
 	bool minimal; /* a root of /usr and /libexec only */
 	bool libexec; /* shows our own programs at /libexec */
+	bool mdwe; /* no memory that was writable becomes executable */
+	enum profile_network network;
+	uint32_t optional; /* layers that may be absent: 1 << enum layer */
 	/* Defaults of struct chamber's limits; UINT64_MAX: none. */
-	uint64_t memory_bytes, tmp_bytes, file_bytes, cpu_seconds;
+	uint64_t memory_bytes, tmp_bytes, file_bytes, cpu_percent, cpu_seconds;
 	unsigned pids, open_files;
+	/* Besides those of `base`; NULL or empty for a built-in one. */
+	const struct conf_mount *mounts;
+	size_t nmounts;
+	const struct conf_words *env; /* NAME=VALUE, or NAME of a variable to hand on */
+	const struct profile *base; /* NULL: built in */
+	const struct profile_list *list; /* this module's */
 };
 
-/* The profile of that name; NULL if there is none. */
+/* The built-in profile of that name; NULL if there is none. */
 const struct profile *profile_named(const char *name);
 
 /*

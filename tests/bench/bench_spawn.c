@@ -89,8 +89,8 @@ chamber_start(struct waiting *w, bool stay)
 	char *argv[] = { in_chamber, stay ? (char[]){ "stay" } : NULL, NULL };
 	char *env[] = { (char[]){ "PATH=/usr/bin" }, NULL };
 	const struct chamber_mount mount = { .source = target_dir, .target = "/app" };
-	const struct chamber c = { .profile = "native", .argv = argv, .env = env, .mounts = &mount,
-		.nmounts = 1, .init = true, .die_with_parent = true, .uid = BENCH_UID,
+	const struct chamber c = { .profile = profile_named("native"), .argv = argv, .env = env,
+		.mounts = &mount, .nmounts = 1, .init = true, .die_with_parent = true, .uid = BENCH_UID,
 		.gid = BENCH_UID };
 	enum layer layer;
 	struct launch *l;

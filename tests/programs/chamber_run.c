@@ -102,7 +102,8 @@ main(int argc, char **argv)
 	char *env[] = { (char[]){ "PATH=/usr/bin:/bin" }, (char[]){ "HOME=/tmp" },
 		(char[]){ "LANG=C.UTF-8" }, NULL };
 	const int fds[] = { 0, 1, 2 };
-	struct chamber c = { .profile = "native", .env = env, .cwd = "/", .mounts = mounts,
+	struct chamber c = { .profile = profile_named("native"), .env = env, .cwd = "/",
+		.mounts = mounts,
 		.fds = fds, .nfds = 3, .init = true, .die_with_parent = true };
 	const struct launch_handler handler = { on_started, on_refused, on_exit_facts };
 	struct uid_range range = { 3200000, 1000 };
@@ -114,7 +115,7 @@ main(int argc, char **argv)
 
 	while ((opt = getopt(argc, argv, "+p:m:t:n:M:c:C:k:IN")) != -1) {
 		switch (opt) {
-		case 'p': c.profile = optarg; break;
+		case 'p': c.profile = profile_named(optarg); break;
 		case 'm': add_mount(&c, mounts, optarg); break;
 		case 't': c.tmp_bytes = strtoull(optarg, NULL, 10); break;
 		case 'n': c.pids = (unsigned)strtoul(optarg, NULL, 10); break;

@@ -91,8 +91,8 @@ chamber_of(char *const *argv)
 	static struct chamber_mount app;
 
 	app = (struct chamber_mount){ .source = self_dir, .target = "/app", .idmap = true };
-	return (struct chamber){ .profile = "native", .argv = argv, .env = plain_env, .cwd = "/",
-		.mounts = &app, .nmounts = 1, .init = true, .die_with_parent = true,
+	return (struct chamber){ .profile = profile_named("native"), .argv = argv,
+		.env = plain_env, .cwd = "/", .mounts = &app, .nmounts = 1, .init = true, .die_with_parent = true,
 		.uid = claim.uid, .gid = claim.uid };
 }
 
@@ -478,7 +478,7 @@ START_TEST(a_description_without_sense_starts_nothing)
 	struct launch *l;
 	enum layer layer;
 
-	c[0].profile = "no-such-profile";
+	c[0].profile = NULL;
 	c[2].mounts = &relative;
 	c[3].fds = fds;
 	c[3].nfds = 4;
@@ -562,7 +562,7 @@ START_TEST(without_init_the_program_is_pid_1)
 	struct chamber c = chamber_of(argv);
 	struct outcome o = { 0 };
 
-	c.profile = "broker";
+	c.profile = profile_named("broker");
 	c.init = false;
 	follow(&o, &c);
 	ck_assert(o.ended);

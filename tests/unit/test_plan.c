@@ -15,6 +15,7 @@
 
 #include "common/util.h"
 #include "supervisor/launch_plan.h"
+#include "supervisor/profiles.h"
 #include "supervisor/uid.h"
 
 static struct plan_header *page;
@@ -28,8 +29,8 @@ make_plan(void)
 	char *const argv[] = { (char[]){ "true" }, (char[]){ "one" }, NULL };
 	char *const env[] = { (char[]){ "A=1" }, NULL };
 	static const struct chamber_mount m = { .source = "/usr", .target = "/app" };
-	struct chamber c = { .profile = "native", .argv = argv, .env = env, .cwd = "/", .mounts = &m,
-		.nmounts = 1, .init = true, .uid = 1234, .gid = 1234 };
+	struct chamber c = { .profile = profile_named("native"), .argv = argv, .env = env,
+		.cwd = "/", .mounts = &m, .nmounts = 1, .init = true, .uid = 1234, .gid = 1234 };
 	enum layer layer;
 
 	plan_fd = launch_plan_create(&c, NULL, true, &page, &size, &layer);
@@ -114,7 +115,8 @@ START_TEST(too_much_is_refused_before_anything_starts)
 {
 	static char big[600 << 10];
 	char *const argv[] = { (char[]){ "true" }, big, big, NULL };
-	struct chamber c = { .profile = "native", .argv = argv, .cwd = "/", .uid = 1, .gid = 1 };
+	struct chamber c = { .profile = profile_named("native"), .argv = argv, .cwd = "/",
+		.uid = 1, .gid = 1 };
 	struct plan_header *ignored;
 	enum layer layer;
 	size_t n;
@@ -128,7 +130,7 @@ END_TEST
 START_TEST(as_root_a_chamber_without_a_uid_is_refused)
 {
 	char *const argv[] = { (char[]){ "true" }, NULL };
-	struct chamber c = { .profile = "native", .argv = argv, .cwd = "/" };
+	struct chamber c = { .profile = profile_named("native"), .argv = argv, .cwd = "/" };
 	struct plan_header *ignored;
 	enum layer layer;
 	size_t n;
