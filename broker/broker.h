@@ -379,7 +379,7 @@ void command_started(struct child *c);
 
 struct digest *digest_create(const uint8_t key[32]);
 void digest_destroy(struct digest *d);
-/* Keyed digest of the canonical form of `value` (D-12).  Returns 0 or a negative errno. */
+/* Keyed digest of the canonical form of `value` (D-12).  Returns 0 or -ENOMEM. */
 int digest_value(struct digest *d, struct slice value, uint8_t ret[32]);
 
 /* Fills id, time, and what every record of `op` carries; `id` holds the minted id. */

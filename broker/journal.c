@@ -169,11 +169,6 @@ journal_create(struct event_base *base, const struct journal_io *io, bool durabl
 	struct journal *j;
 	int ret;
 
-	ret = journal_prepare();
-	if (ret < 0) {
-		errno = -ret;
-		return NULL;
-	}
 	j = calloc(1, sizeof(*j));
 	if (!j)
 		return NULL;

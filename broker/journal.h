@@ -53,7 +53,7 @@ struct journal_handler {
 };
 
 /*
- * Starts the sync thread and loads the hash: call it before a filter forbids either.
+ * Starts the sync thread: call it before a filter forbids that.
  * `chain`, `count`, `segment` and `length` are what the ledger said of the record so far;
  * the first segment is then asked for from the loop.  With `chain` NULL nothing is known
  * yet: journal_state() brings it, and nothing is asked for before.  `handler` and `arg`

@@ -1,27 +1,19 @@
 #include "broker/broker.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <openssl/evp.h>
 #include <seccomp.h>
 
 #include "common/clock.h"
 #include "common/hex.h"
+#include "common/sha256.h"
 #include "common/walk.h"
 
-#define BLOCK  64 /* bytes of a block of SHA-256 */
-#define SHA256 32
-
-/* HMAC-SHA-256 (RFC 2104) over one context that is kept: the interface for it in libcrypto
- * allocates five times for each digest, which is more than a small one costs. */
 struct digest {
-	EVP_MD *md;
-	EVP_MD_CTX *ctx;
-	uint8_t inner[BLOCK], outer[BLOCK]; /* the key, with its two pads */
+	struct sha256_key key;
 	struct buf canonical;
 };
 
@@ -30,20 +22,9 @@ digest_create(const uint8_t key[32])
 {
 	struct digest *d = calloc(1, sizeof *d);
 
-	if (d == NULL)
-		return NULL;
-	d->md = EVP_MD_fetch(NULL, "SHA256", NULL);
-	d->ctx = EVP_MD_CTX_new();
-	for (size_t i = 0; i < BLOCK; i++) {
-		uint8_t k = i < 32 ? key[i] : 0;
-
-		d->inner[i] = k ^ 0x36;
-		d->outer[i] = k ^ 0x5c;
-	}
-	if (d->md != NULL && d->ctx != NULL)
-		return d;
-	digest_destroy(d);
-	return NULL;
+	if (d != NULL)
+		sha256_key_init(&d->key, key, 32);
+	return d;
 }
 
 void
@@ -51,27 +32,14 @@ digest_destroy(struct digest *d)
 {
 	if (d == NULL)
 		return;
-	EVP_MD_CTX_free(d->ctx);
-	EVP_MD_free(d->md);
 	buf_finish(&d->canonical);
 	explicit_bzero(d, sizeof *d);
 	free(d);
 }
 
-/* SHA-256 of a pad and what follows it. */
-static bool
-hash(struct digest *d, const uint8_t pad[BLOCK], struct slice rest, uint8_t ret[SHA256])
-{
-	return EVP_DigestInit_ex2(d->ctx, d->md, NULL) == 1 &&
-	    EVP_DigestUpdate(d->ctx, pad, BLOCK) == 1 &&
-	    EVP_DigestUpdate(d->ctx, rest.p, rest.n) == 1 &&
-	    EVP_DigestFinal_ex(d->ctx, ret, NULL) == 1;
-}
-
 int
-digest_value(struct digest *d, struct slice value, uint8_t ret[SHA256])
+digest_value(struct digest *d, struct slice value, uint8_t ret[32])
 {
-	uint8_t inner[SHA256];
 	int r;
 
 	if (!value_is_canonical(value)) {
@@ -79,11 +47,9 @@ digest_value(struct digest *d, struct slice value, uint8_t ret[SHA256])
 		r = value_canonical(value, &d->canonical);
 		if (r < 0)
 			return r;
-		value = (struct slice){ d->canonical.p, d->canonical.n };
+		value = buf_slice(&d->canonical);
 	}
-	if (!hash(d, d->inner, value, inner) ||
-	    !hash(d, d->outer, (struct slice){ inner, sizeof inner }, ret))
-		return -EIO;
+	sha256_keyed(&d->key, value, ret);
 	return 0;
 }
 

@@ -5,40 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <openssl/evp.h>
-
-/*
- * One digest context per thread, kept: making one costs more than hashing a record, and
- * the first one opens files, which a filter may forbid later.
- */
-static _Thread_local EVP_MD_CTX *hash_ctx;
-static _Thread_local EVP_MD *hash_sha256;
-
-int
-journal_prepare(void)
-{
-	if (!hash_sha256)
-		hash_sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
-	if (!hash_ctx)
-		hash_ctx = EVP_MD_CTX_new();
-	return hash_sha256 && hash_ctx ? 0 : -ENOSYS;
-}
-
-static int
-chain_next(uint8_t ret[JOURNAL_HASH], const uint8_t chain[JOURNAL_HASH], struct slice map)
-{
-	unsigned n = 0;
-	int ret_prepare = journal_prepare();
-
-	if (ret_prepare < 0)
-		return ret_prepare;
-	if (!EVP_DigestInit_ex2(hash_ctx, hash_sha256, NULL) ||
-	    !EVP_DigestUpdate(hash_ctx, chain, JOURNAL_HASH) ||
-	    !EVP_DigestUpdate(hash_ctx, map.p, map.n) || !EVP_DigestFinal_ex(hash_ctx, ret, &n))
-		return -ENOMEM;
-	assert(n == JOURNAL_HASH);
-	return 0;
-}
+#include "common/sha256.h"
 
 static uint32_t
 get_u32(const uint8_t *p)
@@ -49,31 +16,25 @@ get_u32(const uint8_t *p)
 int
 journal_seal(struct buf *out, uint8_t chain[JOURNAL_HASH], struct slice map)
 {
-	uint8_t head[JOURNAL_HEAD];
-	size_t before = out->n;
-	uint32_t n;
-	int ret;
+	uint32_t n = (uint32_t)(JOURNAL_HASH + map.n);
+	uint8_t *p;
 
 	if (map.n == 0 || map.n > JOURNAL_ENTRY_MAX - JOURNAL_HEAD)
 		return -ERANGE;
 	if (out->failed)
 		return -ENOMEM;
-	n = (uint32_t)(JOURNAL_HASH + map.n);
-	head[0] = (uint8_t)(n >> 24);
-	head[1] = (uint8_t)(n >> 16);
-	head[2] = (uint8_t)(n >> 8);
-	head[3] = (uint8_t)n;
-	ret = chain_next(head + 4, chain, map);
-	if (ret < 0)
-		return ret;
-	buf_add(out, head, sizeof(head));
-	buf_add(out, map.p, map.n);
-	if (out->failed) {
+	p = buf_room(out, JOURNAL_HEAD + map.n);
+	if (p == NULL) {
 		out->failed = false;
-		out->n = before;
 		return -ENOMEM;
 	}
-	memcpy(chain, head + 4, JOURNAL_HASH);
+	p[0] = (uint8_t)(n >> 24);
+	p[1] = (uint8_t)(n >> 16);
+	p[2] = (uint8_t)(n >> 8);
+	p[3] = (uint8_t)n;
+	sha256((struct slice){ chain, JOURNAL_HASH }, map, p + 4);
+	memcpy(p + JOURNAL_HEAD, map.p, map.n);
+	memcpy(chain, p + 4, JOURNAL_HASH);
 	return 0;
 }
 
@@ -85,7 +46,7 @@ journal_entry(struct buf *out, uint8_t chain[JOURNAL_HASH], const struct msg_rec
 
 	ret = protocol_pack(&map, MSG_record, r);
 	if (ret == 0)
-		ret = journal_seal(out, chain, (struct slice){ map.p, map.n });
+		ret = journal_seal(out, chain, buf_slice(&map));
 	buf_finish(&map);
 	return ret;
 }
@@ -119,8 +80,7 @@ journal_next(const uint8_t *p, size_t n, uint8_t chain[JOURNAL_HASH], struct msg
 	if (n - 4 < len)
 		return JOURNAL_READ_SHORT;
 	map = (struct slice){ p + JOURNAL_HEAD, len - JOURNAL_HASH };
-	if (chain_next(next, chain, map) < 0)
-		return bad(fault, "no SHA-256");
+	sha256((struct slice){ chain, JOURNAL_HASH }, map, next);
 	if (protocol_unpack(map.p, map.n, MSG_record, &r, fault) < 0)
 		return JOURNAL_READ_BAD;
 	if (memcmp(next, p + 4, JOURNAL_HASH) != 0)

@@ -15,7 +15,7 @@
  * part of the record.  An entry that does not parse or does not chain, with valid
  * entries after it or not at the end of the last segment, is damage.
  *
- * Pure, but for SHA-256 of libcrypto.
+ * Pure.
  */
 #ifndef COMMON_JOURNAL_H
 #define COMMON_JOURNAL_H
@@ -25,12 +25,6 @@
 #define JOURNAL_ENTRY_MAX (64u << 10) /* bytes of one entry, length word included */
 #define JOURNAL_HASH	  32
 #define JOURNAL_HEAD	  (4 + JOURNAL_HASH)
-
-/*
- * Loads what the hash needs, which opens files: before a filter forbids that.  Returns 0
- * or -ENOSYS.  Every other function does it at its first use.
- */
-int journal_prepare(void);
 
 /*
  * Appends one entry for `r` to `out` and moves `chain` on.  Returns 0; -ERANGE if it is

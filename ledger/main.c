@@ -58,8 +58,8 @@ main(int argc, char **argv)
 		fatal("usage: caisson-ledger [--read-only]");
 	signal(SIGPIPE, SIG_IGN);
 	base = make_loop();
-	if (!base || journal_prepare() < 0)
-		fatal("cannot start: memory or libcrypto");
+	if (!base)
+		fatal("cannot start: out of memory");
 	/* A record that no ledger has kept yet may be read all the same. */
 	if (readonly && fcntl(index_fd, F_GETFD) < 0)
 		index_fd = -1;
