@@ -47,12 +47,6 @@ buf_add(struct buf *b, const void *p, size_t n)
 		memcpy(room, p, n);
 }
 
-struct slice
-slice_of(const char *text)
-{
-	return (struct slice) { (const uint8_t *)text, strlen(text) };
-}
-
 bool
 slice_equal(struct slice a, struct slice b)
 {

@@ -1,10 +1,26 @@
+/*
+ * The encoder of protocol.h: measure, then write.  A first pass over the fields checks them
+ * and sums up the room that they take at most; the second one writes, and has nothing left
+ * to look at.
+ */
 #include "common/protocol.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "common/util.h"
+#include "common/put.h"
+#include "common/utf8.h"
 #include "common/walk.h"
+
+/* Room of a field, with its name, beside the bytes of strings and values. */
+#define FIELD_ROOM (sizeof(struct field_key) + PUT_MAX + FIELD_NAME_MAX)
+/* Of everything around the fields of a message. */
+#define FRAME_ROOM (4 + 4 * PUT_MAX + FIELD_NAME_MAX)
+
+struct measure {
+	size_t room;
+	uint32_t n; /* fields */
+};
 
 /* What the header of a value says it is. */
 static bool
@@ -25,190 +41,192 @@ is_text(struct slice s, size_t min, size_t max)
 	return s.n >= min && s.n <= max && utf8_valid(s.p, s.n);
 }
 
-static bool
-encode_error(struct buf *out, const struct wire_error *e)
+/* ---- room: 0 for what is outside its range ----------------------------------------------- */
+
+static size_t
+error_room(const struct wire_error *e)
 {
 	if (!is_text(e->code, 1, 64) || !is_text(e->message, 0, ERROR_MESSAGE_MAX))
-		return false;
-	pack_map(out, e->details.n > 0 ? 4 : 3);
-	pack_str(out, "code");
-	pack_str_n(out, e->code.p, e->code.n);
-	pack_str(out, "message");
-	pack_str_n(out, e->message.p, e->message.n);
-	pack_str(out, "retryable");
-	pack_bool(out, e->retryable);
-	if (e->details.n > 0) {
-		pack_str(out, "details");
-		pack_raw(out, e->details);
-	}
-	return true;
-}
-
-static bool
-encode_slice(struct buf *out, const struct field_desc *f, struct slice s)
-{
-	if (s.n < f->min || s.n > f->max)
-		return false;
-	switch (f->type) {
-	case FIELD_STR:
-		if (!utf8_valid(s.p, s.n))
-			return false;
-		pack_str_n(out, s.p, s.n);
-		return true;
-	case FIELD_BIN:
-		pack_bin(out, s.p, s.n);
-		return true;
-	case FIELD_MAP:
-		if (!is_map(s))
-			return false;
-		break;
-	case FIELD_LIST:
-		if (!is_array(s))
-			return false;
-		break;
-	default:
-		break;
-	}
-	pack_raw(out, s);
-	return true;
-}
-
-/* False: the field is outside its range. */
-static bool
-encode_field(struct buf *out, const struct field_desc *f, const uint8_t *m)
-{
-	const void *field = m + f->offset;
-	uint64_t v;
-
-	pack_str_n(out, f->name, f->name_n);
-	switch (f->type) {
-	case FIELD_UINT:
-		v = *(const uint64_t *)field;
-		pack_uint(out, v);
-		return v <= f->max;
-	case FIELD_BOOL:
-		pack_bool(out, *(const bool *)field);
-		return true;
-	case FIELD_ENUM:
-		v = *(const unsigned *)field;
-		if (v > f->max)
-			return false;
-		pack_str(out, f->names[v]);
-		return true;
-	case FIELD_ERROR:
-		return encode_error(out, field);
-	default:
-		return encode_slice(out, f, *(const struct slice *)field);
-	}
-}
-
-static bool
-is_meant(const struct field_desc *f, const uint8_t *m)
-{
-	return f->required || *(const bool *)(m + f->has_offset);
-}
-
-static bool
-encode_map(struct buf *out, const struct msg_desc *desc, const uint8_t *m)
-{
-	const struct field_desc *f;
-	uint32_t count = 0;
-
-	for (f = desc->fields; f->name != NULL; f++)
-		count += is_meant(f, m);
-	pack_map(out, count);
-	for (f = desc->fields; f->name != NULL; f++)
-		if (is_meant(f, m) && !encode_field(out, f, m))
-			return false;
-	return true;
-}
-
-/* Undoes what was added since `start` and says why it has to be. */
-static int
-undo(struct buf *out, size_t start, int error)
-{
-	out->n = start;
-	out->failed = false;
-	return error;
+		return 0;
+	return 5 * FIELD_ROOM + e->code.n + e->message.n + e->details.n;
 }
 
 static size_t
-begin_frame(struct buf *out)
+slice_room(const struct field_desc *f, struct slice s)
 {
-	size_t start = out->n;
+	if (s.n < f->min || s.n > f->max || (f->type == FIELD_STR && !utf8_valid(s.p, s.n)) ||
+	    (f->type == FIELD_MAP && !is_map(s)) || (f->type == FIELD_LIST && !is_array(s)))
+		return 0;
+	return FIELD_ROOM + s.n;
+}
 
-	buf_add(out, (const uint8_t[4]) { 0 }, 4);
-	return start;
+static size_t
+field_room(const struct field_desc *f, const uint8_t *m)
+{
+	const void *field = m + f->offset;
+
+	switch (f->type) {
+	case FIELD_UINT: return *(const uint64_t *)field <= f->max ? FIELD_ROOM : 0;
+	case FIELD_BOOL: return FIELD_ROOM;
+	case FIELD_ENUM: return *(const unsigned *)field <= f->max ? FIELD_ROOM : 0;
+	case FIELD_ERROR: return error_room(field);
+	default: return slice_room(f, *(const struct slice *)field);
+	}
+}
+
+static bool
+is_set(const struct field_desc *f, const uint8_t *m)
+{
+	return *(const bool *)(m + f->has_offset);
+}
+
+/* False if a field is outside its range. */
+static bool
+measure(const struct msg_desc *desc, const uint8_t *m, struct measure *ret)
+{
+	size_t n;
+
+	*ret = (struct measure) { 0 };
+	for (const struct field_desc *f = desc->fields; f->name != NULL; f++) {
+		if (!f->required && !is_set(f, m))
+			continue;
+		n = field_room(f, m);
+		if (n == 0)
+			return false;
+		ret->room += n;
+		ret->n++;
+	}
+	return true;
+}
+
+/* ---- writing: into room that was measured ------------------------------------------------ */
+
+static uint8_t *
+put_slice(uint8_t *p, struct slice s)
+{
+	return put_bytes(p, s.p, s.n);
+}
+
+static uint8_t *
+put_text(uint8_t *p, const char *text)
+{
+	return put_str(p, text, strlen(text));
+}
+
+static uint8_t *
+put_error(uint8_t *p, const struct wire_error *e)
+{
+	p = put_map(p, e->details.n > 0 ? 4 : 3);
+	p = put_text(p, "code");
+	p = put_str(p, e->code.p, e->code.n);
+	p = put_text(p, "message");
+	p = put_str(p, e->message.p, e->message.n);
+	p = put_text(p, "retryable");
+	p = put_byte(p, e->retryable ? 0xc3 : 0xc2);
+	return e->details.n > 0 ? put_slice(put_text(p, "details"), e->details) : p;
+}
+
+static uint8_t *
+put_field(uint8_t *p, const struct field_desc *f, const uint8_t *m)
+{
+	const void *field = m + f->offset;
+	const struct slice *s = field;
+
+	memcpy(p, &f->key, sizeof f->key); /* all of it: less than to look at its length */
+	p += 1 + f->name_n;
+	switch (f->type) {
+	case FIELD_UINT: return put_uint(p, *(const uint64_t *)field);
+	case FIELD_BOOL: return put_byte(p, *(const bool *)field ? 0xc3 : 0xc2);
+	case FIELD_ENUM: return put_text(p, f->names[*(const unsigned *)field]);
+	case FIELD_ERROR: return put_error(p, field);
+	case FIELD_STR: return put_str(p, s->p, s->n);
+	case FIELD_BIN: return put_slice(put_bin_head(p, (uint32_t)s->n), *s);
+	default: return put_slice(p, *s);
+	}
+}
+
+static uint8_t *
+put_fields(uint8_t *p, const struct msg_desc *desc, const uint8_t *m)
+{
+	for (const struct field_desc *f = desc->fields; f->name != NULL; f++)
+		if (f->required || is_set(f, m))
+			p = put_field(p, f, m);
+	return p;
+}
+
+/* ---- frames ------------------------------------------------------------------------------ */
+
+/* Room for a frame; NULL, and `out` is as before, if memory is out. */
+static uint8_t *
+reserve(struct buf *out, size_t n)
+{
+	bool failed = out->failed;
+	uint8_t *p = buf_reserve(out, n);
+
+	out->failed = failed;
+	return p;
+}
+
+/* The array of a message, up to its method or the result that follows. */
+static uint8_t *
+put_envelope(uint8_t *p, enum msg_kind kind, uint32_t msgid)
+{
+	p = put_array(p, kind == MSG_NOTIFY ? 3 : 4);
+	p = put_uint(p, kind);
+	return kind == MSG_NOTIFY ? p : put_uint(p, msgid);
 }
 
 static int
-end_frame(struct buf *out, size_t start, bool in_range)
+end_frame(struct buf *out, uint8_t *start, const uint8_t *end)
 {
-	size_t n;
-	uint8_t *p;
+	size_t n = (size_t)(end - start) - 4;
+	uint32_t length = htobe32((uint32_t)n);
 
-	if (out->failed)
-		return undo(out, start, -ENOMEM);
-	n = out->n - start - 4;
-	if (!in_range || n > FRAME_MAX)
-		return undo(out, start, -ERANGE);
-	p = out->p + start;
-	p[0] = (uint8_t)(n >> 24);
-	p[1] = (uint8_t)(n >> 16);
-	p[2] = (uint8_t)(n >> 8);
-	p[3] = (uint8_t)n;
+	if (n > FRAME_MAX)
+		return -ERANGE;
+	memcpy(start, &length, sizeof length);
+	buf_end(out, end);
 	return 0;
 }
 
 static int
-encode_call(struct buf *out, enum msg_type type, enum msg_kind kind, uint32_t msgid,
-    const void *m)
+encode(struct buf *out, enum msg_type type, enum msg_kind kind, uint32_t msgid, const void *m)
 {
 	const struct msg_desc *desc = protocol_desc(type);
-	size_t start;
+	struct measure size;
+	uint8_t *start, *p;
 
 	if (out->failed)
 		return -ENOMEM;
-	if (desc->kind != kind)
+	if (desc->kind != kind || !measure(desc, m, &size))
 		return -ERANGE;
-	start = begin_frame(out);
-	pack_array(out, kind == MSG_REQUEST ? 4 : 3);
-	pack_uint(out, kind);
-	if (kind == MSG_REQUEST)
-		pack_uint(out, msgid);
-	pack_str(out, desc->method);
-	pack_array(out, 1);
-	return end_frame(out, start, encode_map(out, desc, m));
+	start = reserve(out, FRAME_ROOM + size.room);
+	if (start == NULL)
+		return -ENOMEM;
+	p = put_envelope(start + 4, kind, msgid);
+	if (kind == MSG_RESPONSE)
+		p = put_byte(p, 0xc0); /* no error */
+	else
+		p = put_array(put_text(p, desc->method), 1);
+	return end_frame(out, start, put_fields(put_map(p, size.n), desc, m));
 }
 
 int
 protocol_request(struct buf *out, enum msg_type type, uint32_t msgid, const void *m)
 {
-	return encode_call(out, type, MSG_REQUEST, msgid, m);
+	return encode(out, type, MSG_REQUEST, msgid, m);
 }
 
 int
 protocol_notify(struct buf *out, enum msg_type type, const void *m)
 {
-	return encode_call(out, type, MSG_NOTIFY, 0, m);
+	return encode(out, type, MSG_NOTIFY, 0, m);
 }
 
 int
 protocol_reply(struct buf *out, enum msg_type type, uint32_t msgid, const void *m)
 {
-	const struct msg_desc *desc = protocol_desc(type);
-	size_t start;
-
-	if (out->failed)
-		return -ENOMEM;
-	if (desc->kind != MSG_RESPONSE)
-		return -ERANGE;
-	start = begin_frame(out);
-	pack_array(out, 4);
-	pack_uint(out, MSG_RESPONSE);
-	pack_uint(out, msgid);
-	pack_nil(out);
-	return end_frame(out, start, encode_map(out, desc, m));
+	return encode(out, type, MSG_RESPONSE, msgid, m);
 }
 
 int
@@ -216,30 +234,37 @@ protocol_refuse(
     struct buf *out, uint32_t msgid, const char *code, const char *message, bool retryable)
 {
 	struct wire_error e = { slice_of(code), slice_of(message), retryable, { NULL, 0 } };
-	size_t start;
-	bool in_range;
+	size_t room = error_room(&e);
+	uint8_t *start, *p;
 
 	if (out->failed)
 		return -ENOMEM;
-	start = begin_frame(out);
-	pack_array(out, 4);
-	pack_uint(out, MSG_RESPONSE);
-	pack_uint(out, msgid);
-	in_range = encode_error(out, &e);
-	pack_nil(out);
-	return end_frame(out, start, in_range);
+	if (room == 0)
+		return -ERANGE;
+	start = reserve(out, FRAME_ROOM + room);
+	if (start == NULL)
+		return -ENOMEM;
+	p = put_envelope(start + 4, MSG_RESPONSE, msgid);
+	p = put_error(p, &e);
+	return end_frame(out, start, put_byte(p, 0xc0)); /* no result */
 }
+
+/* ---- bare maps --------------------------------------------------------------------------- */
 
 int
 protocol_pack(struct buf *out, enum msg_type type, const void *m)
 {
-	size_t start = out->n;
-	bool in_range;
+	const struct msg_desc *desc = protocol_desc(type);
+	struct measure size;
+	uint8_t *p;
 
 	if (out->failed)
 		return -ENOMEM;
-	in_range = encode_map(out, protocol_desc(type), m);
-	if (out->failed)
-		return undo(out, start, -ENOMEM);
-	return in_range ? 0 : undo(out, start, -ERANGE);
+	if (!measure(desc, m, &size))
+		return -ERANGE;
+	p = reserve(out, PUT_MAX + size.room);
+	if (p == NULL)
+		return -ENOMEM;
+	buf_end(out, put_fields(put_map(p, size.n), desc, m));
+	return 0;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/walk.h"
+#include "common/utf8.h"
 
 #define LINE_MAX_BYTES 1024 /* at most PIPE_BUF: lines of several processes do not mix */
 #define EXIT_CANNOT    125

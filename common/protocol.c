@@ -10,12 +10,19 @@
 #define ANY_STATE (LINK_NEW | LINK_READY | LINK_BUSY)
 
 /*
- * protocol.def, three times: names of enumerators; what a reply takes from its request;
+ * protocol.def, four times: names of enumerators; a look at their lengths and those of
+ * methods, a field's being its key's; what a reply takes from its request;
  * one function per row, because only inside one can every field say `row` for its struct.
  */
 #define ENUMERATION(type) static const char *const names_##type[] = {
 #define V(type, name)	  #name,
 #define ENUMERATION_END	  NULL };
+#include "common/protocol.def"
+
+#define IS_SHORT(name) _Static_assert(sizeof(name) - 1 <= FIELD_NAME_MAX, name " is too long");
+#define V(type, name)				   IS_SHORT(#name)
+#define REQUEST(id, method, from, to, states, doc) IS_SHORT(method)
+#define NOTIFY(id, method, from, to, states, doc)  IS_SHORT(method)
 #include "common/protocol.def"
 
 enum {
@@ -35,6 +42,7 @@ enum {
 			.fields = {
 #define FIELD(field, field_type, field_min, field_max, need, field_doc, ...)		\
 	{ .name = #field, .name_n = sizeof(#field) - 1, .type = (field_type),		\
+		.key = { 0xa0 | (sizeof(#field) - 1), #field },				\
 		.offset = offsetof(row, field),						\
 		.has_offset = offsetof(row, has_##field),				\
 		.min = (field_min), .max = (field_max), .required = (need),		\

@@ -114,14 +114,31 @@ void buf_add(struct buf *b, const void *p, size_t n);
 /* Makes the capacity at least n + `n`; false, with b->failed set, if memory is out. */
 bool buf_grow(struct buf *b, size_t n);
 
+/* Room for `n` bytes behind the contents; NULL if b->failed. */
+static inline uint8_t *
+buf_reserve(struct buf *b, size_t n)
+{
+	if (b->failed || (n > b->cap - b->n && !buf_grow(b, n)))
+		return NULL;
+	return b->p + b->n;
+}
+
+/* What was written into that room, up to `end`, belongs to the contents. */
+static inline void
+buf_end(struct buf *b, const uint8_t *end)
+{
+	b->n = (size_t)(end - b->p);
+}
+
 /* Appends `n` bytes for the caller to fill; NULL if b->failed. */
 static inline uint8_t *
 buf_room(struct buf *b, size_t n)
 {
-	if (b->failed || (n > b->cap - b->n && !buf_grow(b, n)))
-		return NULL;
-	b->n += n;
-	return b->p + b->n - n;
+	uint8_t *p = buf_reserve(b, n);
+
+	if (p != NULL)
+		b->n += n;
+	return p;
 }
 
 /*
@@ -146,8 +163,20 @@ int protocol_unpack(
 /* "tool.invoke"; "tool.invoke reply". */
 const char *protocol_name(enum msg_type type);
 
+#define FIELD_NAME_MAX 31 /* bytes of any name of protocol.def: a field's, a method's, a value's */
+
+/* A field's name as it is packed. */
+struct field_key {
+	uint8_t head;
+	char name[23]; /* zeroes behind it */
+};
+
+/* What a codec looks at stands first: a row of many fields is passed over for every frame. */
 struct field_desc {
 	const char *name;
+	uint16_t offset, has_offset; /* of the field and its companion, in the row's struct */
+	uint8_t name_n; /* bytes of the name */
+	bool required;
 	enum field_type {
 		FIELD_STR,
 		FIELD_BIN,
@@ -159,10 +188,8 @@ struct field_desc {
 		FIELD_LIST,
 		FIELD_ERROR,
 	} type;
-	size_t name_n; /* bytes of the name */
-	size_t offset, has_offset; /* of the field and its companion, in the row's struct */
 	uint64_t min, max; /* of the value, or of its length in bytes */
-	bool required;
+	struct field_key key;
 	const char *const *names; /* FIELD_ENUM: NULL-terminated */
 	const char *enumeration; /* FIELD_ENUM: its type's name */
 	const char *doc;
@@ -192,7 +219,11 @@ slice_is(struct slice s, const char *text)
 {
 	return strlen(text) == s.n && (s.n == 0 || memcmp(s.p, text, s.n) == 0);
 }
-struct slice slice_of(const char *text);
+static inline struct slice
+slice_of(const char *text)
+{
+	return (struct slice){ (const uint8_t *)text, strlen(text) };
+}
 bool slice_equal(struct slice a, struct slice b);
 /* A NUL-terminated copy the caller frees; NULL if memory is out or `s` holds a NUL. */
 char *slice_dup(struct slice s);

@@ -36,3 +36,47 @@ utf8_decode(const uint8_t *p, size_t n, uint32_t *ret)
 	*ret = c;
 	return len;
 }
+
+/* Text is mostly ASCII: passes over it 64 bytes at a time while it is. */
+static const uint8_t *
+skip_ascii(const uint8_t *p, const uint8_t *end)
+{
+	for (; end - p >= 64; p += 64) {
+		const utf8_block *b = (const utf8_block *)p;
+		utf8_block any = b[0] | b[1] | b[2] | b[3];
+
+		if ((any[0] | any[1]) & 0x8080808080808080u)
+			break;
+	}
+	while (end - p >= 8) {
+		uint64_t w;
+
+		memcpy(&w, p, sizeof w);
+		if (w & 0x8080808080808080u)
+			break;
+		p += 8;
+	}
+	while (p < end && *p < 0x80)
+		p++;
+	return p;
+}
+
+bool
+utf8_valid_long(const uint8_t *p, size_t n)
+{
+	const uint8_t *end = p + n;
+	uint32_t c;
+	int len;
+
+	while (p < end) {
+		if (*p < 0x80) {
+			p = skip_ascii(p, end);
+			continue;
+		}
+		len = utf8_decode(p, (size_t)(end - p), &c);
+		if (len <= 0)
+			return false;
+		p += len;
+	}
+	return true;
+}

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/utf8.h"
+
 /* Up to here keys are compared pairwise; beyond, sorted. */
 #define PAIRWISE_MAX 16
 /* Keys of all open maps that fit without an allocation. */
@@ -20,8 +22,6 @@ struct level {
 	uint32_t first_key; /* of this map, in walk.keys */
 	bool map;
 };
-
-#include "common/utf8.h"
 
 struct walk {
 	const uint8_t *p;
@@ -40,68 +40,6 @@ struct head {
 	bool is_bytes, is_utf8, is_container, is_map;
 	uint32_t count;
 };
-
-/* 16 bytes that stand anywhere; a vector register where the machine has one. */
-typedef uint64_t bytes16 __attribute__((vector_size(16), aligned(1), may_alias));
-
-/* Text is mostly ASCII: passes over it 64 bytes at a time while it is. */
-static const uint8_t *
-skip_ascii(const uint8_t *p, const uint8_t *end)
-{
-	for (; end - p >= 64; p += 64) {
-		const bytes16 *w = (const bytes16 *)p;
-		bytes16 any = w[0] | w[1] | w[2] | w[3];
-
-		if ((any[0] | any[1]) & 0x8080808080808080u)
-			break;
-	}
-	return p;
-}
-
-/* Are these 8 to 64 bytes ASCII?  By words, of which the last two may overlap. */
-static inline bool
-is_short_ascii(const uint8_t *p, size_t n)
-{
-	uint64_t w, all;
-
-	memcpy(&all, p + n - 8, 8);
-	for (size_t i = 0; i + 8 < n; i += 8) {
-		memcpy(&w, p + i, 8);
-		all |= w;
-	}
-	return (all & 0x8080808080808080u) == 0;
-}
-
-bool
-utf8_valid(const uint8_t *p, size_t n)
-{
-	const uint8_t *end = p + n;
-	uint32_t c;
-	int len;
-
-	if (n >= 8 && n <= 64 && is_short_ascii(p, n))
-		return true;
-	while (p < end) {
-		p = skip_ascii(p, end);
-		while (end - p >= 8) {
-			uint64_t w;
-
-			memcpy(&w, p, sizeof w);
-			if (w & 0x8080808080808080u)
-				break;
-			p += 8;
-		}
-		while (p < end && *p < 0x80)
-			p++;
-		if (p == end)
-			break;
-		len = utf8_decode(p, (size_t)(end - p), &c);
-		if (len <= 0)
-			return false;
-		p += len;
-	}
-	return true;
-}
 
 static int
 bad(struct walk *w, const char *rule)

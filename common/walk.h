@@ -21,9 +21,6 @@
  */
 int walk_value(const uint8_t *p, size_t n, struct fault *fault);
 
-/* Strict UTF-8: no surrogates, no overlong forms, nothing beyond U+10FFFF. */
-bool utf8_valid(const uint8_t *p, size_t n);
-
 /*
  * Iteration over values that a walk has passed: no bounds are checked again, except by
  * assert().
@@ -76,8 +73,12 @@ void pack_bool(struct buf *b, bool v);
 void pack_uint(struct buf *b, uint64_t v);
 void pack_int(struct buf *b, int64_t v);
 void pack_real(struct buf *b, double v);
-void pack_str(struct buf *b, const char *text);
 void pack_str_n(struct buf *b, const void *p, size_t n);
+static inline void
+pack_str(struct buf *b, const char *text)
+{
+	pack_str_n(b, text, strlen(text));
+}
 void pack_bin(struct buf *b, const void *p, size_t n);
 void pack_array(struct buf *b, uint32_t count);
 void pack_map(struct buf *b, uint32_t pairs);
