@@ -17,6 +17,13 @@ from wire import Broker, Denied, Failed, caisson
 EXAMPLES = wire.ROOT / "examples"
 
 
+class Size(unittest.TestCase):
+    def test_whoever_copies_an_sdk_can_read_it(self):
+        for path in wire.SDK.glob("caisson.*"):
+            with self.subTest(path=path.name):
+                self.assertLess(len(path.read_text(encoding="utf-8").splitlines()), 400)
+
+
 class Values(unittest.TestCase):
     """Canonical MessagePack, the same table as common/walk reads."""
 

@@ -291,6 +291,23 @@ START_TEST(every_truncation_is_refused)
 }
 END_TEST
 
+START_TEST(nesting_has_a_bound)
+{
+	struct caisson_writer w = { NULL, 0, 0, 0 };
+	struct caisson_value v, got;
+	unsigned depth, i;
+
+	for (depth = 31; depth <= 34; depth++) {
+		for (i = 0; i < depth; i++)
+			caisson_put_array(&w, 1);
+		caisson_put_nil(&w);
+		v = (struct caisson_value){ w.p, w.n };
+		ck_assert_int_eq(caisson_take(&v, &got), depth <= 32);
+		caisson_writer_finish(&w);
+	}
+}
+END_TEST
+
 /* ---- a turn -------------------------------------------------------------------------- */
 
 START_TEST(results_may_come_out_of_order)
@@ -403,6 +420,24 @@ START_TEST(drain_is_seen_and_cancel_ends_every_wait)
 	ck_assert_int_eq(caisson_call_start(sdk, "t", &w, &other), -ECANCELED);
 	ck_assert_uint_eq(caisson_state(sdk), CAISSON_DRAINING | CAISSON_CANCELLED);
 	caisson_writer_finish(&w);
+}
+END_TEST
+
+START_TEST(who_only_looks_never_waits_for_the_rest_of_a_frame)
+{
+	struct msg_operation_drain drain = { .operation = slice_of("op-1"), .graceMs = 5 };
+	struct buf whole = { 0 }, b = { 0 };
+	size_t i;
+
+	ck_assert_int_eq(protocol_notify(&whole, MSG_operation_drain, &drain), 0);
+	for (i = 0; i < whole.n; i++) {
+		ck_assert_uint_eq(caisson_state(sdk), 0);
+		b = (struct buf){ 0 };
+		buf_add(&b, whole.p + i, 1);
+		give(&b);
+	}
+	ck_assert_uint_eq(caisson_state(sdk), CAISSON_DRAINING);
+	buf_finish(&whole);
 }
 END_TEST
 
@@ -547,6 +582,7 @@ sdk_suite(void)
 	    values, every_length_is_written_in_its_shortest_form, 0, (int)countof(lengths));
 	tcase_add_test(values, scalars_come_back_as_they_were);
 	tcase_add_test(values, every_truncation_is_refused);
+	tcase_add_test(values, nesting_has_a_bound);
 	tcase_add_checked_fixture(turn, setup, teardown);
 	tcase_set_timeout(turn, 30);
 	tcase_add_test(turn, results_may_come_out_of_order);
@@ -554,6 +590,7 @@ sdk_suite(void)
 	tcase_add_test(turn, a_turn_can_fail_and_escalate);
 	tcase_add_test(turn, a_request_refused_as_a_whole_is_EPERM);
 	tcase_add_test(turn, drain_is_seen_and_cancel_ends_every_wait);
+	tcase_add_test(turn, who_only_looks_never_waits_for_the_rest_of_a_frame);
 	tcase_add_test(turn, what_is_over_its_bound_is_not_sent);
 	tcase_add_test(turn, the_end_of_the_link_is_EPIPE);
 	tcase_add_loop_test(turn, garbage_is_EPROTO, 0, (int)countof(garbage));

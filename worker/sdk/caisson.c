@@ -1,22 +1,121 @@
 #include "worker/sdk/caisson.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#define PROTOCOL   1
-#define FRAME_MAX  (1u << 20)	/* bytes */
-#define RESULT_MAX (768u << 10) /* bytes */
+#define PROTOCOL  1
+#define FRAME_MAX (1u << 20) /* bytes */
+#define DEPTH_MAX 32	     /* containers in containers, the frame included */
 
-/* A message that has arrived and that nobody has taken. */
+/* How each type looks: `count` numbers from `from` on stand in the first byte, from `fix` on;
+ * others follow it, `width` bytes wide after `code`, twice as wide after the next code, ... */
+static const struct kind {
+	uint8_t fix, count, code, codes, width;
+	int8_t from;
+} kinds[] = {
+	[CAISSON_NIL] = { 0xc0, 1, 0, 0, 0, 0 },
+	[CAISSON_BOOL] = { 0xc2, 2, 0, 0, 0, 0 },
+	[CAISSON_UINT] = { 0x00, 128, 0xcc, 4, 1, 0 },
+	[CAISSON_INT] = { 0xe0, 32, 0xd0, 4, 1, -32 },
+	[CAISSON_REAL] = { 0, 0, 0xcb, 1, 8, 0 },
+	[CAISSON_STR] = { 0xa0, 32, 0xd9, 3, 1, 0 },
+	[CAISSON_BIN] = { 0, 0, 0xc4, 3, 1, 0 },
+	[CAISSON_ARRAY] = { 0x90, 16, 0xdc, 2, 2, 0 },
+	[CAISSON_MAP] = { 0x80, 16, 0xde, 2, 2, 0 },
+};
+
+struct caisson_head
+caisson_head(struct caisson_value v)
+{
+	unsigned b = v.n > 0 ? v.p[0] : 0xc1, t = CAISSON_NIL;
+	struct caisson_head h = { CAISSON_NONE, 0, 0 };
+	const struct kind *k = kinds + t;
+	size_t size, i;
+
+	while (t <= CAISSON_MAP && b - k->fix >= k->count && b - k->code >= k->codes)
+		k = kinds + ++t;
+	if (t > CAISSON_MAP)
+		return h;
+	if (b - k->fix < k->count)
+		return (struct caisson_head){ t, (uint64_t)k->from + b - k->fix, 1 };
+	size = 1 + ((size_t)k->width << (b - k->code));
+	if (size > v.n)
+		return h;
+	h.n = t == CAISSON_INT && v.p[1] & 0x80 ? UINT64_MAX : 0;
+	for (i = 1; i < size; i++)
+		h.n = h.n << 8 | v.p[i];
+	return (struct caisson_head){ t, h.n, size };
+}
+
+bool
+caisson_take(struct caisson_value *rest, struct caisson_value *ret)
+{
+	uint64_t left[DEPTH_MAX + 2] = { 1 }; /* values that are to come, at each depth */
+	struct caisson_value v = *rest;
+	struct caisson_cursor it;
+	unsigned depth = 0;
+	size_t bytes;
+
+	while (left[0] > 0 || depth > 0) {
+		it = caisson_iterate(*rest);
+		(void)caisson_bytes(*rest, &bytes);
+		if (caisson_type(*rest) == CAISSON_NONE || bytes > it.rest.n ||
+		    depth > DEPTH_MAX)
+			return false;
+		*rest = (struct caisson_value){ it.rest.p + bytes, it.rest.n - bytes };
+		left[depth]--;
+		if (it.left > 0)
+			left[++depth] = it.left;
+		while (depth > 0 && left[depth] == 0)
+			depth--;
+	}
+	*ret = (struct caisson_value){ v.p, v.n - rest->n };
+	return true;
+}
+
+void
+caisson_put_raw(struct caisson_writer *w, const void *p, size_t n)
+{
+	uint8_t *grown;
+
+	if (w->error == 0 && w->cap - w->n < n) {
+		w->cap = 2 * (w->n + n) + 256;
+		grown = realloc(w->p, w->cap);
+		w->error = grown == NULL ? -ENOMEM : 0;
+		w->p = grown == NULL ? w->p : grown;
+	}
+	if (w->error == 0 && n > 0) {
+		memcpy(w->p + w->n, p, n);
+		w->n += n;
+	}
+}
+
+void
+caisson_put_head(struct caisson_writer *w, enum caisson_type type, uint64_t n)
+{
+	const struct kind *k = kinds + type;
+	/* What has to fit: a negative number is as wide as its complement and a sign. */
+	uint64_t most = type == CAISSON_INT ? ~n << 1 : n;
+	unsigned width = k->width, code = k->code, i;
+	uint8_t bytes[9];
+
+	while (width > 0 && width < 8 && most >> 8 * width != 0)
+		width *= 2, code++;
+	if (n - (uint64_t)k->from < k->count)
+		width = 0, code = k->fix + (unsigned)n - (unsigned)k->from;
+	bytes[0] = (uint8_t)code;
+	for (i = width; i > 0; i--, n >>= 8)
+		bytes[i] = (uint8_t)n;
+	caisson_put_raw(w, bytes, 1 + width);
+}
+
+/* A message that arrives, or has arrived and nobody has taken. */
 struct frame {
 	struct frame *next;
 	uint32_t msgid;
-	struct caisson_value error, body; /* body: result or params */
+	struct caisson_value what, body; /* error and result; method and fields */
 	size_t n;
 	uint8_t bytes[];
 };
@@ -27,172 +126,116 @@ struct caisson {
 	unsigned state, in_flight;   /* CAISSON_DRAINING, ...; replies not yet taken */
 	struct frame *replies;	     /* in the order in which they came */
 	struct frame *run;	     /* the turn that is open, or waits to be taken */
+	struct frame *arriving;	     /* NULL: the length of the next one comes first */
+	uint8_t length[4];
+	size_t got; /* bytes of what arrives */
 };
 
-static int
-read_all(int fd, uint8_t *p, size_t n)
-{
-	struct pollfd poll_fd = { fd, POLLIN, 0 };
-	ssize_t r;
-
-	for (; n > 0; n -= r > 0 ? (size_t)r : 0, p += r > 0 ? r : 0) {
-		r = read(fd, p, n);
-		if (r == 0 || (r < 0 && errno != EAGAIN && errno != EINTR))
-			return -EPIPE;
-		if (r < 0)
-			(void)poll(&poll_fd, 1, -1);
-	}
-	return 0;
-}
-
-/* Where the reply to `msgid` is, or would be; 0: the first one there is. */
-static struct frame **
-find_reply(struct caisson *c, uint32_t msgid)
-{
-	struct frame **f = &c->replies;
-
-	while (*f != NULL && msgid != 0 && (*f)->msgid != msgid)
-		f = &(*f)->next;
-	return f;
-}
+/* What a runtime says is a name and a value; `method` is NULL for what answers operation.run. */
+static const struct {
+	const char *method, *name, *value;
+	size_t name_max, value_max; /* bytes */
+} forms[] = {
+	[CAISSON_HELLO] = { "hello", "name", "protocol", 128, 9 },
+	[CAISSON_INVOKE] = { "tool.invoke", "tool", "arguments", 256, 256u << 10 },
+	[CAISSON_EMIT] = { "event.emit", "type", "data", 128, 64u << 10 },
+	[CAISSON_ANNOTATE] = { "turn.annotate", "key", "value", 128, 16u << 10 },
+	[CAISSON_COMPLETE] = { NULL, "status", "output", 16, 768u << 10 },
+	[CAISSON_FAIL] = { NULL, "status", "error", 16, 68u << 10 },
+	[CAISSON_ESCALATE] = { NULL, "status", "reason", 16, 4096 + 3 },
+};
 
 /* Takes a whole frame apart; true if it is kept. */
 static int
 handle(struct caisson *c, struct frame *f)
 {
-	struct caisson_value rest = { f->bytes, f->n }, part[4] = { { NULL, 0 } };
+	struct caisson_value rest = { f->bytes, f->n }, all, kind, msgid = { NULL, 0 };
 	struct caisson_cursor it = caisson_iterate(rest);
-	struct caisson_value all, method;
-	unsigned kind, i;
+	struct frame **last = &c->replies;
 
-	if (!caisson_take(&rest, &all) || rest.n > 0 || it.left < 3 || it.left > 4)
+	if (!caisson_take(&rest, &all) || rest.n > 0 || caisson_type(all) != CAISSON_ARRAY ||
+	    !caisson_next(&it, &kind) ||
+	    (caisson_uint(kind) < 2 && !caisson_next(&it, &msgid)) ||
+	    !caisson_next(&it, &f->what) || !caisson_next(&it, &f->body) || it.left > 0)
 		return -EPROTO;
-	for (i = 0; i < 4 && caisson_next(&it, &part[i]); i++)
-		continue;
-	kind = (unsigned)caisson_uint(part[0]);
-	f->msgid = (uint32_t)caisson_uint(part[1]);
-	if (kind == 1) {
-		f->error = part[2];
-		f->body = part[3];
+	f->msgid = (uint32_t)caisson_uint(msgid);
+	if (caisson_uint(kind) == 1) {
 		if (f->msgid < c->first_msgid)
 			return 0; /* a call of an earlier turn that nobody waited for */
-		*find_reply(c, UINT32_MAX) = f;
+		while (*last != NULL)
+			last = &(*last)->next;
+		*last = f;
 		return 1;
 	}
-	method = part[kind == 2 ? 1 : 2];
-	it = caisson_iterate(part[kind == 2 ? 2 : 3]);
+	it = caisson_iterate(f->body);
 	if (!caisson_next(&it, &f->body))
 		return -EPROTO;
-	if (caisson_is(method, "operation.run") && c->run == NULL) {
+	if (caisson_is(f->what, "operation.run") && c->run == NULL) {
 		c->run = f;
 		c->state = 0;
 		return 1;
 	}
-	if (!caisson_is(method, "operation.drain") && !caisson_is(method, "operation.cancel"))
+	if (!caisson_is(f->what, "operation.drain") && !caisson_is(f->what, "operation.cancel"))
 		return -EPROTO;
 	c->state |=
-	    caisson_is(method, "operation.drain") ? CAISSON_DRAINING : CAISSON_CANCELLED;
+	    caisson_is(f->what, "operation.drain") ? CAISSON_DRAINING : CAISSON_CANCELLED;
 	return 0;
 }
 
-/* Waits for `events`, not at all if 0, and takes in one frame if it has arrived. */
+/* Reads what has arrived; 1 if something has, else waits for `events` unless they are 0. */
 static int
 pump(struct caisson *c, short events)
 {
-	struct pollfd poll_fd = { c->fd, events | POLLIN, 0 };
-	struct frame *f;
-	uint8_t head[4];
-	size_t n;
-	int r = poll(&poll_fd, 1, events != 0 ? -1 : 0);
+	struct pollfd poll_fd = { c->fd, events, 0 };
+	struct frame *f = c->arriving;
+	uint8_t *p = f != NULL ? f->bytes : c->length;
+	size_t n = f != NULL ? f->n : sizeof c->length;
+	ssize_t r = read(c->fd, p + c->got, n - c->got);
 
-	if (r <= 0 || !(poll_fd.revents & ~POLLOUT))
-		return r < 0 && errno != EINTR ? -errno : 0;
-	if ((r = read_all(c->fd, head, 4)) < 0)
-		return r;
-	n = (size_t)head[0] << 24 | (size_t)head[1] << 16 | (size_t)head[2] << 8 | head[3];
-	f = n <= FRAME_MAX ? calloc(1, sizeof *f + n) : NULL;
-	if (f == NULL)
-		return n <= FRAME_MAX ? -ENOMEM : -EPROTO;
-	f->n = n;
-	r = read_all(c->fd, f->bytes, n);
-	if (r == 0)
-		r = handle(c, f);
+	if (r < 0 && (errno == EAGAIN || errno == EINTR))
+		return events == 0 || poll(&poll_fd, 1, -1) >= 0 || errno == EINTR ? 0 : -errno;
 	if (r <= 0)
+		return -EPIPE;
+	c->got += (size_t)r;
+	if (c->got < n)
+		return 1;
+	c->got = 0;
+	c->arriving = NULL;
+	if (f != NULL && (r = handle(c, f)) <= 0)
 		free(f);
-	return r < 0 ? r : 1;
+	if (f != NULL)
+		return r < 0 ? (int)r : 1;
+	n = (size_t)p[0] << 24 | (size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3];
+	if (n == 0 || n > FRAME_MAX)
+		return -EPROTO;
+	c->arriving = calloc(1, sizeof *f + n);
+	if (c->arriving == NULL)
+		return -ENOMEM;
+	c->arriving->n = n;
+	return 1;
 }
 
-/* Begins a message; the length is filled in by finish(). */
-static void
-begin(struct caisson_writer *w, unsigned kind, uint32_t msgid, const char *method)
-{
-	caisson_put_raw(w, "\0\0\0", 4);
-	caisson_put_head(w, CAISSON_ARRAY, 4);
-	caisson_put_uint(w, kind);
-	caisson_put_uint(w, msgid);
-	if (method == NULL)
-		return caisson_put_nil(w);
-	caisson_put_str(w, method);
-	caisson_put_array(w, 1);
-}
-
-/* Sends it; reads meanwhile, so that neither side waits for the other. */
+/* Sends a frame, and reads meanwhile, so that neither side waits for the other. */
 static int
-finish(struct caisson *c, struct caisson_writer *w)
+flush(struct caisson *c, struct caisson_writer *w)
 {
-	size_t n = w->n - 4, at;
+	int error = w->error;
 	ssize_t r;
-	int error = w->error != 0 ? w->error : n > FRAME_MAX ? -EMSGSIZE : 0;
+	size_t at;
 
 	for (at = 0; error == 0 && at < 4; at++)
-		w->p[at] = (uint8_t)(n >> 8 * (3 - at));
-	for (at = 0; error >= 0 && at<w->n; at += r> 0 ? (size_t)r : 0) {
+		w->p[at] = (uint8_t)((w->n - 4) >> 8 * (3 - at));
+	for (at = 0; error >= 0 && at < w->n;) {
 		r = write(c->fd, w->p + at, w->n - at);
-		if (r < 0 && errno == EAGAIN)
+		if (r >= 0)
+			at += (size_t)r;
+		else if (errno == EAGAIN)
 			error = pump(c, POLLIN | POLLOUT);
-		else if (r < 0 && errno != EINTR)
+		else if (errno != EINTR)
 			error = -EPIPE;
 	}
 	caisson_writer_finish(w);
 	return error < 0 ? error : 0;
-}
-
-int
-caisson_open(struct caisson **ret)
-{
-	const char *text = getenv("CAISSON_LINK_FD");
-	struct caisson *c = calloc(1, sizeof *c);
-	struct caisson_writer w = { NULL, 0, 0, 0 };
-	struct caisson_result r;
-	int error;
-
-	if (c == NULL)
-		return -ENOMEM;
-	c->fd = text != NULL ? (int)strtol(text, NULL, 10) : -1;
-	/* What the runtime starts has no business on the link. */
-	if (fcntl(c->fd, F_SETFD, FD_CLOEXEC) < 0 || fcntl(c->fd, F_SETFL, O_NONBLOCK) < 0) {
-		free(c);
-		return -EBADF;
-	}
-	begin(&w, 0, c->msgid = 1, "hello");
-	caisson_put_map(&w, 2);
-	caisson_put_str(&w, "protocol");
-	caisson_put_uint(&w, PROTOCOL);
-	caisson_put_str(&w, "name");
-	caisson_put_str(&w, "caisson.c");
-	error = finish(c, &w);
-	c->in_flight = 1;
-	if (error == 0)
-		error = caisson_call_wait(c, 0, &r);
-	if (error == 0) {
-		error = r.status == CAISSON_SUCCEEDED ? 0 : -EPROTO;
-		caisson_result_finish(&r);
-	}
-	if (error < 0)
-		caisson_close(c);
-	else
-		*ret = c;
-	return error;
 }
 
 static void
@@ -210,14 +253,88 @@ end_turn(struct caisson *c)
 	c->in_flight = 0;
 }
 
-void
-caisson_close(struct caisson *c)
+int
+caisson_start(struct caisson *c, enum caisson_request kind, const char *name,
+    const struct caisson_writer *value, uint32_t *ret_call)
 {
-	if (c == NULL)
-		return;
-	end_turn(c);
-	close(c->fd);
-	free(c);
+	bool reply = forms[kind].method == NULL, of_turn = !reply && kind != CAISSON_HELLO;
+	struct caisson_writer w = { NULL, 0, 0, 0 };
+	char id[16];
+	int error;
+
+	if (value->error < 0)
+		return value->error;
+	if (name[0] == '\0' || value->n == 0 || (c->run == NULL && kind != CAISSON_HELLO))
+		return -EINVAL;
+	if (strlen(name) > forms[kind].name_max || value->n > forms[kind].value_max)
+		return -EMSGSIZE;
+	if (of_turn && c->state & CAISSON_CANCELLED)
+		return -ECANCELED;
+	caisson_put_raw(&w, "\0\0\0", 4);
+	caisson_put_array(&w, 4);
+	caisson_put_uint(&w, reply);
+	caisson_put_uint(&w, reply ? c->run->msgid : ++c->msgid);
+	if (reply)
+		caisson_put_nil(&w);
+	else {
+		caisson_put_str(&w, forms[kind].method);
+		caisson_put_array(&w, 1);
+	}
+	caisson_put_map(&w, 2 + of_turn + (kind == CAISSON_INVOKE));
+	caisson_put_str(&w, forms[kind].name);
+	caisson_put_str(&w, name);
+	caisson_put_str(&w, forms[kind].value);
+	caisson_put_raw(&w, value->p, value->n);
+	if (of_turn) {
+		caisson_put_str(&w, "operation");
+		caisson_put_value(&w, caisson_get(c->run->body, "operation"));
+	}
+	if (kind == CAISSON_INVOKE) {
+		caisson_put_str(&w, "id");
+		caisson_put_str_n(&w, id, (size_t)snprintf(id, sizeof id, "c%u", c->msgid));
+	}
+	error = flush(c, &w);
+	if (error == 0 && reply)
+		end_turn(c);
+	c->in_flight += error == 0 && !reply;
+	*ret_call = c->msgid;
+	return error;
+}
+
+int
+caisson_call_wait(struct caisson *c, uint32_t call, struct caisson_result *ret)
+{
+	struct frame **f = &c->replies, *got;
+	struct caisson_value error;
+	int r = 0;
+
+	if (c->in_flight == 0 || call > c->msgid)
+		return -EINVAL;
+	while (r >= 0 && (*f == NULL || (call != 0 && (*f)->msgid != call)))
+		if (*f != NULL)
+			f = &(*f)->next;
+		else /* what comes is added here */
+			r = c->state & CAISSON_CANCELLED ? -ECANCELED : pump(c, POLLIN);
+	if (r < 0)
+		return r;
+	got = *f;
+	*f = got->next;
+	c->in_flight--;
+	error = caisson_type(got->what) == CAISSON_MAP ? got->what
+						       : caisson_get(got->body, "error");
+	*ret = (struct caisson_result){
+		.call = got->msgid,
+		.status = caisson_is(caisson_get(got->body, "status"), "failed")
+			      ? CAISSON_FAILED
+			  : error.n > 0 ? CAISSON_DENIED
+					: CAISSON_SUCCEEDED,
+		.output = caisson_get(got->body, "output"),
+		.code = caisson_get(error, "code"),
+		.message = caisson_get(error, "message"),
+		.retryable = caisson_bool(caisson_get(error, "retryable")),
+		.frame = got,
+	};
+	return 0;
 }
 
 int
@@ -234,10 +351,9 @@ caisson_next_turn(struct caisson *c, struct caisson_turn *ret)
 		.agent = caisson_get(c->run->body, "agent"),
 		.tools = caisson_get(c->run->body, "tools"),
 		.context = caisson_get(c->run->body, "context"),
-		.max_steps = (uint32_t)caisson_uint(caisson_get(c->run->body, "maxSteps")),
-		.max_tool_calls =
-		    (uint32_t)caisson_uint(caisson_get(c->run->body, "maxToolCalls")),
-		.timeout_ms = (uint32_t)caisson_uint(caisson_get(c->run->body, "timeoutMs")),
+		.max_steps = caisson_uint(caisson_get(c->run->body, "maxSteps")),
+		.max_tool_calls = caisson_uint(caisson_get(c->run->body, "maxToolCalls")),
+		.timeout_ms = caisson_uint(caisson_get(c->run->body, "timeoutMs")),
 	};
 	return 0;
 }
@@ -251,98 +367,33 @@ caisson_state(struct caisson *c)
 }
 
 int
-caisson_start(struct caisson *c, enum caisson_request kind, const char *name,
-    const struct caisson_writer *value, uint32_t *ret_id)
+caisson_open(struct caisson **ret)
 {
-	static const struct {
-		const char *method, *name, *value;
-		size_t name_max, value_max;
-	} of[] = {
-		[CAISSON_INVOKE] = { "tool.invoke", "tool", "arguments", 256, 256u << 10 },
-		[CAISSON_EMIT] = { "event.emit", "type", "data", 128, 64u << 10 },
-		[CAISSON_ANNOTATE] = { "turn.annotate", "key", "value", 128, 16u << 10 },
-	};
-	struct caisson_writer w = { NULL, 0, 0, 0 };
-	char id[16];
-	int error;
+	const char *text = getenv("CAISSON_LINK_FD");
+	struct caisson *c = calloc(1, sizeof *c);
+	struct caisson_writer version = { &(uint8_t){ PROTOCOL }, 1, 1, 0 }; /* packed */
+	int error = -EBADF;
 
-	if (c->run == NULL || name[0] == '\0' || value->n == 0 || value->error < 0)
-		return c->run != NULL && value->error < 0 ? value->error : -EINVAL;
-	if (strlen(name) > of[kind].name_max || value->n > of[kind].value_max)
-		return -EMSGSIZE;
-	if (c->state & CAISSON_CANCELLED)
-		return -ECANCELED;
-	begin(&w, 0, ++c->msgid, of[kind].method);
-	caisson_put_map(&w, kind == CAISSON_INVOKE ? 4 : 3);
-	caisson_put_str(&w, "operation");
-	caisson_put_value(&w, caisson_get(c->run->body, "operation"));
-	caisson_put_str(&w, of[kind].name);
-	caisson_put_str(&w, name);
-	caisson_put_str(&w, of[kind].value);
-	caisson_put_raw(&w, value->p, value->n);
-	if (kind == CAISSON_INVOKE) {
-		(void)snprintf(id, sizeof id, "c%u", c->msgid);
-		caisson_put_str(&w, "id");
-		caisson_put_str(&w, id);
-	}
-	error = finish(c, &w);
-	c->in_flight += error == 0;
-	*ret_id = c->msgid;
-	return error;
+	if (c == NULL)
+		return -ENOMEM;
+	c->fd = text != NULL ? (int)strtol(text, NULL, 10) : -1;
+	/* What the runtime starts has no business on the link. */
+	if (fcntl(c->fd, F_SETFD, FD_CLOEXEC) >= 0 && fcntl(c->fd, F_SETFL, O_NONBLOCK) >= 0)
+		error = caisson_tell(c, CAISSON_HELLO, "caisson.c", &version);
+	if (error < 0)
+		caisson_close(c);
+	else
+		*ret = c;
+	return error == -EPERM ? -EPROTO : error;
 }
 
-int
-caisson_call_wait(struct caisson *c, uint32_t call, struct caisson_result *ret)
+void
+caisson_close(struct caisson *c)
 {
-	struct caisson_value status, error;
-	struct frame **f, *got;
-	int r = 0;
-
-	if (c->in_flight == 0 || call > c->msgid)
-		return -EINVAL;
-	for (; r >= 0 && *(f = find_reply(c, call)) == NULL;)
-		r = c->state & CAISSON_CANCELLED ? -ECANCELED : pump(c, POLLIN);
-	if (r < 0)
-		return r;
-	got = *f;
-	*f = got->next;
-	c->in_flight--;
-	status = caisson_get(got->body, "status");
-	error = caisson_type(got->error) == CAISSON_MAP ? got->error
-							: caisson_get(got->body, "error");
-	*ret = (struct caisson_result){
-		.call = got->msgid,
-		.status = caisson_is(status, "failed") ? CAISSON_FAILED
-			  : error.n > 0		       ? CAISSON_DENIED
-						       : CAISSON_SUCCEEDED,
-		.output = caisson_get(got->body, "output"),
-		.code = caisson_get(error, "code"),
-		.message = caisson_get(error, "message"),
-		.retryable = caisson_bool(caisson_get(error, "retryable")),
-		.frame = got,
-	};
-	return 0;
-}
-
-int
-caisson_outcome(
-    struct caisson *c, const char *status, const char *key, const struct caisson_writer *value)
-{
-	struct caisson_writer w = { NULL, 0, 0, 0 };
-	int error;
-
-	if (c->run == NULL || value->n == 0)
-		return value->error < 0 ? value->error : -EINVAL;
-	if (value->error < 0 || value->n > RESULT_MAX)
-		return value->error < 0 ? value->error : -EMSGSIZE;
-	begin(&w, 1, c->run->msgid, NULL);
-	caisson_put_map(&w, 2);
-	caisson_put_str(&w, "status");
-	caisson_put_str(&w, status);
-	caisson_put_str(&w, key);
-	caisson_put_raw(&w, value->p, value->n);
-	error = finish(c, &w);
-	if (error == 0)
-		end_turn(c);
-	return error;
+	if (c == NULL)
+		return;
+	end_turn(c);
+	free(c->arriving);
+	close(c->fd);
+	free(c);
 }

@@ -131,9 +131,25 @@ struct caisson_cursor {
 	struct caisson_value rest;
 	uint64_t left;
 };
-struct caisson_cursor caisson_iterate(struct caisson_value v);
+
+static inline struct caisson_cursor
+caisson_iterate(struct caisson_value v)
+{
+	struct caisson_head h = caisson_head(v);
+
+	if (h.type != CAISSON_NONE)
+		v = (struct caisson_value){ v.p + h.size, v.n - h.size };
+	return (struct caisson_cursor){ v, h.type == CAISSON_ARRAY ? h.n
+					   : h.type == CAISSON_MAP ? 2 * h.n
+								   : 0 };
+}
+
 /* Takes the next value; false at the end. */
-bool caisson_next(struct caisson_cursor *it, struct caisson_value *ret);
+static inline bool
+caisson_next(struct caisson_cursor *it, struct caisson_value *ret)
+{
+	return it->left > 0 && it->left-- > 0 && caisson_take(&it->rest, ret);
+}
 
 /* The value of `key` in the map `v`; no value if it has none or is no map. */
 static inline struct caisson_value
@@ -165,23 +181,11 @@ struct caisson_writer {
 void caisson_put_head(struct caisson_writer *w, enum caisson_type type, uint64_t n);
 void caisson_put_raw(struct caisson_writer *w, const void *p, size_t n);
 
-static inline void
-caisson_put_nil(struct caisson_writer *w)
-{
-	caisson_put_head(w, CAISSON_NIL, 0);
-}
-
-static inline void
-caisson_put_bool(struct caisson_writer *w, bool v)
-{
-	caisson_put_head(w, CAISSON_BOOL, v);
-}
-
-static inline void
-caisson_put_uint(struct caisson_writer *w, uint64_t v)
-{
-	caisson_put_head(w, CAISSON_UINT, v);
-}
+#define caisson_put_nil(w)	caisson_put_head(w, CAISSON_NIL, 0)
+#define caisson_put_bool(w, v)	caisson_put_head(w, CAISSON_BOOL, (bool)(v))
+#define caisson_put_uint(w, v)	caisson_put_head(w, CAISSON_UINT, v)
+#define caisson_put_array(w, n) caisson_put_head(w, CAISSON_ARRAY, n) /* n elements follow */
+#define caisson_put_map(w, n)	caisson_put_head(w, CAISSON_MAP, n)   /* n times key, value */
 
 static inline void
 caisson_put_int(struct caisson_writer *w, int64_t v)
@@ -218,19 +222,6 @@ caisson_put_bin(struct caisson_writer *w, const void *p, size_t n)
 {
 	caisson_put_head(w, CAISSON_BIN, n);
 	caisson_put_raw(w, p, n);
-}
-
-static inline void
-caisson_put_array(struct caisson_writer *w, uint32_t elements)
-{
-	caisson_put_head(w, CAISSON_ARRAY, elements);
-}
-
-/* Keys are strings, each of them once. */
-static inline void
-caisson_put_map(struct caisson_writer *w, uint32_t pairs)
-{
-	caisson_put_head(w, CAISSON_MAP, pairs);
 }
 
 static inline void
@@ -291,9 +282,13 @@ struct caisson_result {
 };
 
 enum caisson_request {
+	CAISSON_HELLO,	/* caisson_open() says it */
 	CAISSON_INVOKE, /* ask tool `name` for one effect; `value` holds a map of arguments */
 	CAISSON_EMIT, /* tell the host something: type `name`; arrives wrapped as runtime.event */
 	CAISSON_ANNOTATE, /* add `name` to the metadata of the turn's result */
+	CAISSON_COMPLETE, /* end the turn, `name` is "complete", "fail" or "escalate", ... */
+	CAISSON_FAIL,	  /* ... `value` its output, error or reason */
+	CAISSON_ESCALATE,
 };
 
 /* Sends a request and does not wait; `*ret_call` names it, never 0. */
@@ -356,14 +351,13 @@ caisson_annotate(struct caisson *c, const char *key, const struct caisson_writer
 	return caisson_tell(c, CAISSON_ANNOTATE, key, value);
 }
 
-/* Ends the turn with { "status": status, key: value }; after an error it is still open. */
-int caisson_outcome(
-    struct caisson *c, const char *status, const char *key, const struct caisson_writer *value);
-
+/* These end the turn; after an error it is still open. */
 static inline int
 caisson_complete(struct caisson *c, const struct caisson_writer *output)
 {
-	return caisson_outcome(c, "complete", "output", output);
+	uint32_t none;
+
+	return caisson_start(c, CAISSON_COMPLETE, "complete", output, &none);
 }
 
 /* `code`: 1..64 bytes, `message`: up to 4096. */
@@ -371,6 +365,7 @@ static inline int
 caisson_fail(struct caisson *c, const char *code, const char *message)
 {
 	struct caisson_writer w = { NULL, 0, 0, 0 };
+	uint32_t none;
 	int error;
 
 	caisson_put_map(&w, 2);
@@ -378,7 +373,7 @@ caisson_fail(struct caisson *c, const char *code, const char *message)
 	caisson_put_str(&w, code);
 	caisson_put_str(&w, "message");
 	caisson_put_str(&w, message);
-	error = caisson_outcome(c, "fail", "error", &w);
+	error = caisson_start(c, CAISSON_FAIL, "fail", &w, &none);
 	caisson_writer_finish(&w);
 	return error;
 }
@@ -388,10 +383,11 @@ static inline int
 caisson_escalate(struct caisson *c, const char *reason)
 {
 	struct caisson_writer w = { NULL, 0, 0, 0 };
+	uint32_t none;
 	int error;
 
 	caisson_put_str(&w, reason);
-	error = caisson_outcome(c, "escalate", "reason", &w);
+	error = caisson_start(c, CAISSON_ESCALATE, "escalate", &w, &none);
 	caisson_writer_finish(&w);
 	return error;
 }
