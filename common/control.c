@@ -27,6 +27,16 @@ static const char *const layer_names[LAYER_MAX] = {
 	[LAYER_SECCOMP] = "seccomp",
 	[LAYER_EXEC] = "exec",
 	[LAYER_HANDSHAKE] = "handshake",
+	[LAYER_GROUPS] = "groups",
+	[LAYER_NETWORK] = "network",
+	[LAYER_TIME] = "time namespace",
+	[LAYER_PARENT] = "parent death",
+	[LAYER_TCP] = "landlock tcp",
+	[LAYER_SCOPES] = "landlock scopes",
+	[LAYER_MDWE] = "mdwe",
+	[LAYER_RIGHTS] = "passrights",
+	[LAYER_LISTENER] = "listener",
+	[LAYER_EXIT_FACTS] = "exit facts",
 };
 
 const char *

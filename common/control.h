@@ -74,7 +74,10 @@ struct exit_facts {
 	uint64_t peak_bytes;
 };
 
-/* One set-up step of a launch; names in control.c.  docs/ARCHITECTURE.md, "Launch". */
+/*
+ * A layer of confinement, or a step of setting it up; names in control.c.  A launch is refused
+ * by one, and says of each how far it holds.  docs/CONFINEMENT.md.
+ */
 enum layer {
 	LAYER_NONE = 0,
 	LAYER_PLAN,
@@ -94,8 +97,25 @@ enum layer {
 	LAYER_SECCOMP,
 	LAYER_EXEC, /* error ENOENT: not found in the chamber; else cannot be executed */
 	LAYER_HANDSHAKE, /* the launcher died between two steps: exit facts are the reason */
+	/* No steps of their own. */
+	LAYER_GROUPS, /* no supplementary groups */
+	LAYER_NETWORK, /* no network but what was declared */
+	LAYER_TIME, /* clocks of its own */
+	LAYER_PARENT, /* dies with its supervisor */
+	LAYER_TCP, /* Landlock: no TCP */
+	LAYER_SCOPES, /* Landlock: no signal, no abstract socket beyond it */
+	LAYER_MDWE, /* no memory that was writable becomes executable */
+	LAYER_RIGHTS, /* no descriptor travels on its link */
+	LAYER_LISTENER, /* a forbidden call is named, not only ended */
+	LAYER_EXIT_FACTS, /* from the kernel, not from init */
 	LAYER_MAX,
 };
+
+/* Those that a profile may name optional: a kernel, or a user without root, may lack them. */
+#define LAYERS_OPTIONAL \
+	(1u << LAYER_UID | 1u << LAYER_GROUPS | 1u << LAYER_TIME | 1u << LAYER_TCP | \
+	    1u << LAYER_SCOPES | 1u << LAYER_MDWE | 1u << LAYER_RIGHTS | 1u << LAYER_LISTENER | \
+	    1u << LAYER_EXIT_FACTS)
 
 struct control {
 	uint32_t verb;

@@ -15,6 +15,7 @@
 #include "common/util.h"
 #include "supervisor/cgroup.h"
 #include "supervisor/launch_exit.h"
+#include "supervisor/launch_layers.h"
 #include "supervisor/launch_plan.h"
 #include "supervisor/launch_report.h"
 #include "supervisor/launch_spawn.h"
@@ -46,6 +47,7 @@ struct launch {
 	unsigned seen; /* 1 << enum launch_stage */
 	int listener_number; /* in the runtime's process, -1: none */
 	struct listener *listener; /* NULL: none, or not yet */
+	struct launch_layers layers;
 	bool released; /* it has our byte, and may exec */
 	bool started, dying;
 	enum layer layer; /* of the first failure; LAYER_NONE: none */
@@ -126,6 +128,12 @@ pid_t
 launch_pid(const struct launch *l)
 {
 	return l->init.pidfd >= 0 && !l->init.reaped ? l->page->birth_pid : 0;
+}
+
+const struct launch_layers *
+launch_layers(const struct launch *l)
+{
+	return &l->layers;
 }
 
 /* ---- seccomp ---- */
@@ -265,6 +273,7 @@ handle_report(struct launch *l, const struct launch_report *r, int fd)
 		break;
 	case STAGE_LISTENER:
 		l->listener_number = r->value;
+		launch_layers_report(&l->layers, r->layers);
 		break;
 	default:
 		break;
@@ -514,7 +523,7 @@ launch_start(struct event_base *base, const struct chamber *c,
 	if (r == 0) {
 		plan_fd = launch_plan_create(c, cgroup_procs(l->cgroup),
 		    !cgroup_bounds_memory(l->cgroup), &l->page, &l->page_size, ret_layer);
-		r = plan_fd < 0 ? plan_fd : 0;
+		r = plan_fd < 0 ? plan_fd : launch_layers_own(c, &l->layers, ret_layer);
 	}
 	if (r == 0) {
 		*ret_layer = LAYER_HANDSHAKE;

@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/resource.h>
 
 #include "common/control.h"
@@ -49,9 +50,19 @@ struct chamber {
 	/* Limits; 0: the profile's default. */
 	uint64_t memory_bytes, tmp_bytes, file_bytes, cpu_percent, cpu_seconds;
 	unsigned pids, open_files;
+	uint32_t required; /* 1 << enum layer: must hold even where the profile calls it optional */
 	/* As root: the uid and gid outside, claimed by uid_claim(); rootless: ignored. */
 	uid_t uid;
 	gid_t gid;
+};
+
+/*
+ * How far each layer of a chamber holds, by enum layer: above 0 it was applied
+ * (LAYER_LANDLOCK: the kernel's ABI); 0: it is no part of this chamber; below 0 it is absent,
+ * as its profile lets it be: the negative errno of the try.  launch_explain() says why.
+ */
+struct launch_layers {
+	int16_t state[LAYER_MAX];
 };
 
 struct launch_handler {
@@ -81,6 +92,9 @@ int launch_signal(struct launch *l, int signo);
 /* Numbers of the program's own processes, for status and tests: pid 1 of the chamber, in
  * our pid namespace; 0 until it is born and once it is reaped. */
 pid_t launch_pid(const struct launch *l);
+
+/* Valid, and final, from on_started on, as long as `l` is. */
+const struct launch_layers *launch_layers(const struct launch *l);
 
 /* One line: what `layer` with `error` means on this machine and what to do about it. */
 void launch_explain(enum layer layer, int error, char *buf, size_t cap);

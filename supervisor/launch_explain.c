@@ -1,12 +1,15 @@
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/utsname.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/util.h"
 #include "supervisor/launch.h"
-#include "supervisor/launch_plan.h"
+#include "supervisor/launch_layers.h"
+#include "supervisor/peer.h"
 #include "supervisor/uid.h"
 #include "worker/kernel.h"
 
@@ -24,6 +27,8 @@ static const struct {
 	{ LAYER_SOURCES, ELOOP,
 	    "a part of a directory's path is a symbolic link: name the real path" },
 	{ LAYER_SOURCES, 0, "a directory to be shown in the chamber cannot be opened" },
+	{ LAYER_UID, EPERM,
+	    "outside the chamber has this user's own uid: only root can give it another" },
 	{ LAYER_UID, EINVAL,
 	    "as root every chamber needs a uid of its own, or the file system cannot "
 	    "map one (uid_range; id-mapped mounts)" },
@@ -90,6 +95,28 @@ static const struct {
 	{ LAYER_HANDSHAKE, ECANCELED, "it was killed before it had started" },
 	{ LAYER_HANDSHAKE, ENOENT, "the launcher caisson-worker is not installed" },
 	{ LAYER_HANDSHAKE, 0, "the launcher ended before the program had started" },
+	{ LAYER_GROUPS, 0,
+	    "only root can drop supplementary groups, and what they reach the chamber would: "
+	    "run as root, or as a user of one group" },
+	{ LAYER_NETWORK, 0, "the chamber cannot be cut off from the network" },
+	{ LAYER_TIME, 0,
+	    "the host's uptime can be seen: it needs Linux 5.6 with CONFIG_TIME_NS" },
+	{ LAYER_PARENT, 0, "the chamber cannot be tied to its supervisor" },
+	{ LAYER_TCP, 0, "this kernel has no Landlock rules for TCP: it needs Linux 6.7" },
+	{ LAYER_SCOPES, 0,
+	    "this kernel has no Landlock scopes for signals and abstract sockets: it needs "
+	    "Linux 6.12" },
+	{ LAYER_MDWE, 0,
+	    "this kernel cannot keep written memory from being executed: it needs Linux 6.3" },
+	{ LAYER_RIGHTS, 0,
+	    "this kernel cannot refuse descriptors on a link, so they are dropped: it needs "
+	    "Linux 6.16" },
+	{ LAYER_LISTENER, EBUSY,
+	    "a supervisor further up listens already: a forbidden call kills, and has no "
+	    "name" },
+	{ LAYER_LISTENER, 0, "a forbidden call kills, and has no name" },
+	{ LAYER_EXIT_FACTS, 0,
+	    "how the program ended is told by init, not by the kernel: it needs Linux 6.15" },
 };
 
 void
@@ -110,20 +137,36 @@ launch_explain(enum layer layer, int error, char *buf, size_t cap)
 }
 
 static void
-line(char *buf, size_t cap, const char *text)
+add_absent(char *buf, size_t cap, enum layer layer, int error)
 {
 	size_t n = strlen(buf);
 
-	snprintf(buf + n, cap - n, "%s\n", text);
+	launch_explain(layer, error, buf + n, cap - n);
+	n = strlen(buf);
+	snprintf(buf + n, cap - n, "\n");
+}
+
+static bool
+has_mdwe(void)
+{
+	return prctl(KERNEL_PR_GET_MDWE, 0, 0, 0, 0) >= 0;
+}
+
+static bool
+has_passrights(void)
+{
+	cleanup_fd int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t n = sizeof(int);
+	int on;
+
+	return getsockopt(s, SOL_SOCKET, PEER_SO_PASSRIGHTS, &on, &n) == 0;
 }
 
 const char *
 launch_absent(void)
 {
-	static char text[512];
+	static char text[2048];
 	static bool known;
-	struct kernel_pidfd_info info = { .mask = KERNEL_PIDFD_INFO_EXIT };
-	cleanup_fd int self = -1;
 	int abi;
 
 	if (known)
@@ -131,20 +174,19 @@ launch_absent(void)
 	known = true;
 	abi = kernel_landlock_create(NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 	if (abi < 4)
-		line(text, sizeof(text), "landlock: no rules for TCP (Linux 6.7)");
+		add_absent(text, sizeof(text), LAYER_TCP, 0);
 	if (abi < 6)
-		line(text, sizeof(text),
-		    "landlock: no scopes for signals and abstract sockets (Linux 6.12)");
-	self = (int)syscall(SYS_pidfd_open, getpid(), 0);
-	if (self < 0 || ioctl(self, KERNEL_PIDFD_GET_INFO, &info) < 0)
-		line(text, sizeof(text),
-		    "exit facts: from init, not from the kernel (Linux 6.15)");
+		add_absent(text, sizeof(text), LAYER_SCOPES, 0);
+	if (!has_mdwe())
+		add_absent(text, sizeof(text), LAYER_MDWE, 0);
+	if (!has_passrights())
+		add_absent(text, sizeof(text), LAYER_RIGHTS, 0);
+	if (launch_layers_probe_exit_facts() < 0)
+		add_absent(text, sizeof(text), LAYER_EXIT_FACTS, 0);
 	if (!uid_is_root()) {
-		line(text, sizeof(text),
-		    "uid: the chamber's is this user's own outside (needs root)");
+		add_absent(text, sizeof(text), LAYER_UID, EPERM);
 		if (getgroups(0, NULL) > 1)
-			line(text, sizeof(text),
-			    "groups: supplementary groups stay (needs root)");
+			add_absent(text, sizeof(text), LAYER_GROUPS, EPERM);
 	}
 	return text;
 }

@@ -424,7 +424,8 @@ launch_plan_create(const struct chamber *c, const char *const *cgroups, bool mem
 	d.h.version = PLAN_VERSION;
 	d.h.nfds = (uint32_t)(c->nfds < 3 ? 3 : c->nfds);
 	d.h.flags = (c->init ? PLAN_INIT : 0) | (c->network ? PLAN_NETWORK : 0) |
-	    (c->die_with_parent ? PLAN_DIE_WITH_PARENT : 0);
+	    (c->die_with_parent ? PLAN_DIE_WITH_PARENT : 0) | (profile->mdwe ? PLAN_MDWE : 0);
+	d.h.optional = profile->optional & LAYERS_OPTIONAL & ~c->required;
 	ret = add_identity(&d, c);
 	if (ret < 0)
 		*ret_layer = LAYER_UID;

@@ -217,6 +217,13 @@ peer_pair(int type, bool nonblock_ours, bool nonblock_theirs, int *ret_ours, int
 		close_fds(pair, 2);
 		return -EIO;
 	}
+	/* Links are read with read(2), which drops them, in any case. */
+	for (int i = 0; i < 2 && type == SOCK_STREAM; i++)
+		if (setsockopt(pair[i], SOL_SOCKET, PEER_SO_PASSRIGHTS, &(int){ 0 },
+			sizeof(int)) < 0 && errno != ENOPROTOOPT) {
+			close_fds(pair, 2);
+			return -EIO;
+		}
 	*ret_ours = pair[0];
 	*ret_theirs = pair[1];
 	return 0;

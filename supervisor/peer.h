@@ -11,6 +11,9 @@
 
 #include "common/control.h"
 
+/* Not in Debian 12's headers (Linux 6.16): whether an AF_UNIX socket receives descriptors. */
+#define PEER_SO_PASSRIGHTS 83
+
 struct event_base;
 struct peer;
 
@@ -35,8 +38,11 @@ void peer_close(struct peer *p);
  */
 void peer_send(struct peer *p, const struct control *c, int *fds, unsigned nfds);
 
-/* A socketpair of `type`, close-on-exec; ends of a stream that go to ours are non-blocking,
- * as they cannot say so themselves.  0 or a negative errno. */
+/*
+ * A socketpair of `type`, close-on-exec; ends of a stream that go to ours are non-blocking,
+ * as they cannot say so themselves.  A stream is a link: where the kernel knows how, both
+ * its ends refuse descriptors, and whoever sends one gets EPERM.  0 or a negative errno.
+ */
 int peer_pair(
     int type, bool nonblock_ours, bool nonblock_theirs, int *ret_ours, int *ret_theirs);
 

@@ -19,6 +19,7 @@
 
 #include <seccomp.h>
 
+#include "common/control.h"
 #include "common/util.h"
 
 #ifndef ARCH_CET_STATUS
@@ -32,23 +33,25 @@
 
 #define MIB (1ULL << 20)
 
-/* Whoever starts a chamber bounds its memory and processor time; the rest is bounded here. */
-#define UNBOUNDED \
+/* What a distribution's kernel or a user without root lacks is reported, not refused. Whoever
+ * starts a chamber bounds its memory and processor time; the rest is bounded here. */
+#define USUAL \
+	.optional = LAYERS_OPTIONAL, \
 	.memory_bytes = UINT64_MAX, .file_bytes = UINT64_MAX, .cpu_percent = UINT64_MAX, \
 	.cpu_seconds = UINT64_MAX
 
 static const struct profile profiles[] = {
-	{ .name = "native", .filtered = true, .mdwe = true, UNBOUNDED, .tmp_bytes = 64 * MIB,
+	{ .name = "native", .filtered = true, .mdwe = true, USUAL, .tmp_bytes = 64 * MIB,
 	    .pids = 128, .open_files = 1024 },
-	{ .name = "interpreter", .filtered = true, .mdwe = true, UNBOUNDED,
+	{ .name = "interpreter", .filtered = true, .mdwe = true, USUAL,
 	    .tmp_bytes = 64 * MIB, .pids = 128, .open_files = 1024 },
-	{ .name = "provider", .filtered = true, .mdwe = true, .libexec = true, UNBOUNDED,
+	{ .name = "provider", .filtered = true, .mdwe = true, .libexec = true, USUAL,
 	    .tmp_bytes = 16 * MIB, .pids = 64, .open_files = 1024 },
-	{ .name = "files", .filtered = true, .mdwe = true, .libexec = true, UNBOUNDED,
+	{ .name = "files", .filtered = true, .mdwe = true, .libexec = true, USUAL,
 	    .tmp_bytes = 16 * MIB, .pids = 64, .open_files = 1024 },
-	{ .name = "broker", .minimal = true, .mdwe = true, .libexec = true, UNBOUNDED,
+	{ .name = "broker", .minimal = true, .mdwe = true, .libexec = true, USUAL,
 	    .tmp_bytes = 1 * MIB, .pids = 32, .open_files = 65536 },
-	{ .name = "ledger", .minimal = true, .mdwe = true, .libexec = true, UNBOUNDED,
+	{ .name = "ledger", .minimal = true, .mdwe = true, .libexec = true, USUAL,
 	    .tmp_bytes = 1 * MIB, .pids = 32, .open_files = 1024 },
 };
 

@@ -38,6 +38,7 @@ tie_to_supervisor(const struct plan *p)
 		die(LAYER_UID, errno);
 	if (report_is_hung_up())
 		_exit(1);
+	layer_applied(LAYER_PARENT, 1);
 }
 
 static int
@@ -71,6 +72,7 @@ arrange_descriptors(const struct plan *p, int status_fd)
 		die(LAYER_DESCRIPTORS, errno);
 	if (close_range((unsigned)n + 1 + (status >= 0), ~0u, 0) < 0)
 		die(LAYER_DESCRIPTORS, errno);
+	layer_applied(LAYER_DESCRIPTORS, 1);
 }
 
 /* Pid 1: holds nothing but its pipe, reads nothing, reaps, and ends with the program. */
@@ -138,8 +140,10 @@ chamber_main(const struct plan *p, int *trees, int release_fd, int status_fd)
 	confine_capabilities();
 	arrange_descriptors(p, status_fd);
 	confine_rlimits(p);
+	confine_mdwe(p);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		die(LAYER_NO_NEW_PRIVS, errno);
+	layer_applied(LAYER_NO_NEW_PRIVS, 1);
 	confine_landlock(p);
 	STOP_POINT("init.confined");
 	if (p->h->flags & PLAN_INIT)

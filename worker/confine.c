@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <grp.h>
 #include <linux/seccomp.h>
 #include <linux/securebits.h>
 #include <stdbool.h>
@@ -13,6 +14,26 @@
 #include "worker/kernel.h"
 #include "worker/worker.h"
 
+/* Without root the kernel lets nobody drop a group, lest a denial to it be dodged. */
+void
+confine_groups(const struct plan *p)
+{
+	static gid_t groups[65536]; /* the kernel's NGROUPS_MAX */
+	int n;
+
+	if (p->h->flags & PLAN_ROOT && setgroups(0, NULL) < 0)
+		die(LAYER_GROUPS, errno);
+	n = getgroups(countof(groups), groups);
+	if (n < 0)
+		die(LAYER_GROUPS, errno);
+	for (int i = 0; i < n; i++)
+		if (groups[i] != p->h->gid) {
+			layer_absent(p, LAYER_GROUPS, EPERM);
+			return;
+		}
+	layer_applied(LAYER_GROUPS, 1);
+}
+
 void
 confine_namespaces(void)
 {
@@ -26,6 +47,8 @@ confine_namespaces(void)
 	fd = open("/proc/sys/user/max_user_namespaces", O_WRONLY | O_CLOEXEC);
 	if (fd < 0 || write(fd, "0", 1) != 1)
 		die(LAYER_USER_NAMESPACE, errno);
+	layer_applied(LAYER_USER_NAMESPACE, 1);
+	layer_applied(LAYER_NAMESPACES, 1);
 }
 
 void
@@ -64,6 +87,7 @@ confine_rlimits(const struct plan *p)
 		if (setrlimit(table[i].resource, &r) < 0)
 			die(LAYER_RLIMITS, errno);
 	}
+	layer_applied(LAYER_RLIMITS, 1);
 }
 
 void
@@ -81,6 +105,7 @@ confine_capabilities(void)
 	    cap_set_proc(empty) < 0)
 		die(LAYER_CAPABILITIES, errno);
 	cap_free(empty);
+	layer_applied(LAYER_CAPABILITIES, 1);
 }
 
 #define FS_READ	 (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
@@ -91,6 +116,23 @@ confine_capabilities(void)
 	LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK | \
 	LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_SYM | \
 	LANDLOCK_ACCESS_FS_REFER | KERNEL_LANDLOCK_FS_TRUNCATE)
+
+/* What the ABI lacks is absent, unless nobody asked for it. */
+static void
+landlock_ladder(const struct plan *p, int abi)
+{
+	layer_applied(LAYER_LANDLOCK, abi);
+	if (abi >= 6)
+		layer_applied(LAYER_SCOPES, 1);
+	else
+		layer_absent(p, LAYER_SCOPES, EOPNOTSUPP);
+	if (p->h->flags & PLAN_NETWORK)
+		return;
+	if (abi >= 4)
+		layer_applied(LAYER_TCP, 1);
+	else
+		layer_absent(p, LAYER_TCP, EOPNOTSUPP);
+}
 
 /* All that this kernel can handle is handled, so what no rule allows is refused. */
 static struct kernel_landlock_ruleset
@@ -157,6 +199,7 @@ confine_landlock(const struct plan *p)
 
 	if (abi < 1)
 		die(LAYER_LANDLOCK, abi < 0 ? errno : ENOSYS);
+	landlock_ladder(p, abi);
 	r = landlock_handled(abi, p->h->flags & PLAN_NETWORK, &size);
 	ruleset = kernel_landlock_create(&r, size, 0);
 	if (ruleset < 0)
@@ -166,8 +209,20 @@ confine_landlock(const struct plan *p)
 	for (uint32_t i = 0; i < p->h->nsteps; i++)
 		if (p->steps[i].op == PLAN_BIND || p->steps[i].op == PLAN_TMPFS)
 			landlock_step(p, &p->steps[i], ruleset, r.fs);
-	if (kernel_landlock_restrict(ruleset) < 0)
+	if (kernel_landlock_restrict(ruleset, abi >= 7 ? KERNEL_LANDLOCK_LOG_NEW_EXEC : 0) < 0)
 		die(LAYER_LANDLOCK, errno);
+}
+
+/* Outlives the exec; the loader maps what is executable as such, and never writes it. */
+void
+confine_mdwe(const struct plan *p)
+{
+	if ((p->h->flags & PLAN_MDWE) == 0)
+		return;
+	if (prctl(KERNEL_PR_SET_MDWE, KERNEL_PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0) < 0)
+		layer_absent(p, LAYER_MDWE, errno);
+	else
+		layer_applied(LAYER_MDWE, 1);
 }
 
 /*
@@ -201,9 +256,14 @@ confine_filter(const struct plan *p)
 	if (p->h->nfilter == 0)
 		return -1;
 	fd = kernel_seccomp(SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &prog);
-	if (fd < 0 && errno == EBUSY)
-		return filter_without_listener(p);
-	if (fd < 0)
+	if (fd < 0 && errno == EBUSY) {
+		layer_absent(p, LAYER_LISTENER, EBUSY);
+		fd = filter_without_listener(p);
+	} else if (fd < 0) {
 		die(LAYER_SECCOMP, errno);
+	} else {
+		layer_applied(LAYER_LISTENER, 1);
+	}
+	layer_applied(LAYER_SECCOMP, 1);
 	return fd;
 }

@@ -23,6 +23,12 @@
 #define KERNEL_LANDLOCK_NET_CONNECT_TCP (1ULL << 1)
 #define KERNEL_LANDLOCK_SCOPE_ABSTRACT (1ULL << 0) /* ABI 6 */
 #define KERNEL_LANDLOCK_SCOPE_SIGNAL   (1ULL << 1)
+#define KERNEL_LANDLOCK_LOG_NEW_EXEC   (1u << 1) /* ABI 7: audit what the program tries */
+
+/* Memory-deny-write-execute (6.3). */
+#define KERNEL_PR_SET_MDWE	  65
+#define KERNEL_PR_GET_MDWE	  66
+#define KERNEL_PR_MDWE_REFUSE_EXEC_GAIN 1ul
 
 struct kernel_landlock_ruleset {
 	uint64_t fs, net, scoped;
@@ -76,9 +82,9 @@ kernel_landlock_add(int ruleset, const struct landlock_path_beneath_attr *a)
 }
 
 static inline int
-kernel_landlock_restrict(int ruleset)
+kernel_landlock_restrict(int ruleset, uint32_t flags)
 {
-	return (int)syscall(SYS_landlock_restrict_self, ruleset, 0);
+	return (int)syscall(SYS_landlock_restrict_self, ruleset, flags);
 }
 
 #endif /* WORKER_KERNEL_H */

@@ -3,7 +3,6 @@
  * supervisor with the descriptors of common/child.h; of no use to anyone else.
  */
 #include <errno.h>
-#include <grp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -79,6 +78,7 @@ join_cgroups(const struct plan *p)
 		fd = open(plan_string(p, p->steps[i].source), O_WRONLY | O_CLOEXEC);
 		if (fd < 0 || write(fd, "0", 1) != 1)
 			die(LAYER_CGROUP, errno);
+		layer_applied(LAYER_CGROUP, 1);
 	}
 }
 
@@ -109,6 +109,9 @@ chamber_clone(const struct plan *p, struct plan_header *page)
 
 	if ((p->h->flags & PLAN_NETWORK) == 0)
 		a.flags |= CLONE_NEWNET;
+	/* The child goes on with what we noted. */
+	if ((p->h->flags & PLAN_NETWORK) == 0)
+		layer_applied(LAYER_NETWORK, 1);
 	pid = kernel_clone3(&a);
 	if (pid < 0)
 		die(errno == EINVAL ? LAYER_NAMESPACES : LAYER_USER_NAMESPACE, errno);
@@ -147,11 +150,13 @@ main(void)
 		die(LAYER_DESCRIPTORS, errno);
 	memset(trees, -1, sizeof(trees));
 	join_cgroups(&p);
+	confine_groups(&p);
 	if (p.h->flags & PLAN_ROOT) {
-		if (setgroups(0, NULL) < 0)
-			die(LAYER_UID, errno);
 		own_pipes(&p);
 		sources_open(&p, trees);
+		layer_applied(LAYER_UID, 1);
+	} else {
+		layer_absent(&p, LAYER_UID, EPERM);
 	}
 	if (pipe2(gate, O_CLOEXEC) < 0)
 		die(LAYER_HANDSHAKE, errno);

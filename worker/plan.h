@@ -19,7 +19,7 @@
 #include "common/control.h"
 
 #define PLAN_MAGIC   0x4e41504cu
-#define PLAN_VERSION 2u
+#define PLAN_VERSION 3u
 #define PLAN_MAX     (1u << 20) /* bytes: arguments and environment of one program */
 #define PLAN_FDS_MAX 64u
 #define PLAN_NONE    UINT32_MAX /* no string */
@@ -33,6 +33,7 @@ enum plan_flag {
 	PLAN_DIE_WITH_PARENT = 1u << 1,
 	PLAN_NETWORK = 1u << 2, /* keep the host's network */
 	PLAN_ROOT = 1u << 3, /* uids can be given; sources are opened outside the chamber */
+	PLAN_MDWE = 1u << 4, /* no memory that was writable becomes executable */
 };
 
 /* What the launcher does to build the root, in this order. */
@@ -65,6 +66,8 @@ struct plan_header {
 	uint32_t magic, version;
 	uint32_t size_bytes; /* of the whole plan */
 	uint32_t flags; /* enum plan_flag */
+	uint32_t optional; /* 1 << enum layer: may be absent, and is then reported */
+	uint32_t reserved; /* 0 */
 	int32_t birth_pid; /* written by the kernel, in the supervisor's pid namespace */
 	uint32_t nfds; /* descriptors 0..nfds-1 of the program, at LAUNCH_FD_FIRST... */
 	uint32_t uid, gid; /* outside */
@@ -109,6 +112,9 @@ struct launch_report {
 	uint32_t layer; /* enum layer */
 	int32_t error; /* errno */
 	int32_t value;
+	/* How far each layer holds: above 0 it was applied (LAYER_LANDLOCK: which ABI), below it is
+	 * absent, a negative errno; 0 is no part of this chamber.  Whole in STAGE_LISTENER. */
+	int16_t layers[LAYER_MAX];
 };
 
 /* From init, on its own pipe: the runtime's waitid, for kernels without PIDFD_GET_INFO. */

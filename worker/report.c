@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 static int report_fd = -1;
+static int16_t layers[LAYER_MAX]; /* children go on with their parent's */
 
 void
 report_init(int fd)
@@ -44,6 +45,7 @@ report(enum launch_stage stage, int value, int fd)
 {
 	struct launch_report r = { .stage = stage, .value = value };
 
+	memcpy(r.layers, layers, sizeof(layers));
 	if (report_send(&r, fd) != (ssize_t)sizeof(r))
 		_exit(1);
 }
@@ -55,6 +57,20 @@ die(enum layer layer, int error)
 
 	report_send(&r, -1);
 	_exit(1);
+}
+
+void
+layer_applied(enum layer layer, int value)
+{
+	layers[layer] = (int16_t)value;
+}
+
+void
+layer_absent(const struct plan *p, enum layer layer, int error)
+{
+	if ((p->h->optional & 1u << layer) == 0)
+		die(layer, error);
+	layers[layer] = (int16_t)-error;
 }
 
 int

@@ -49,6 +49,7 @@ proc_create(void)
 	if (fs < 0 || fsconfig(fs, FSCONFIG_SET_STRING, "subset", "pid", 0) < 0 ||
 	    fsconfig(fs, FSCONFIG_SET_STRING, "hidepid", "2", 0) < 0)
 		die(LAYER_PROC, errno);
+	layer_applied(LAYER_PROC, 1);
 	return fs_mount(fs, LAYER_PROC,
 	    MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
 }
@@ -163,6 +164,8 @@ root_enter(int root)
 		die(LAYER_PIVOT_ROOT, errno);
 	if (mount_setattr(AT_FDCWD, "/", 0, &attr, sizeof(attr)) < 0)
 		die(LAYER_MOUNTS, errno);
+	layer_applied(LAYER_MOUNTS, 1);
+	layer_applied(LAYER_PIVOT_ROOT, 1);
 	STOP_POINT("init.after_pivot");
 }
 

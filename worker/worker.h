@@ -17,6 +17,11 @@
 /* Reports `layer` and `error` (errno, positive) to the supervisor, and ends the process. */
 _Noreturn void die(enum layer layer, int error);
 
+/* `layer` holds; `value` is 1, or what LAYER_... of common/control.h says. */
+void layer_applied(enum layer layer, int value);
+/* `layer` cannot be had here: ends like die() unless the plan lets it be absent. */
+void layer_absent(const struct plan *p, enum layer layer, int error);
+
 /* Which descriptor die() and report() write to. */
 void report_init(int fd);
 /* One struct up the launch socket, with `fd` unless it is -1.  Ends if the supervisor has. */
@@ -35,10 +40,12 @@ void sources_open(const struct plan *p, int *trees);
 void root_build(const struct plan *p, const int *trees);
 
 /* confine.c: the layers that follow, each of which cannot be taken back. */
+void confine_groups(const struct plan *p); /* in the launcher, where they may be dropped */
 void confine_namespaces(void); /* names, and no further user namespaces */
 void confine_rlimits(const struct plan *p);
 void confine_capabilities(void);
 void confine_landlock(const struct plan *p);
+void confine_mdwe(const struct plan *p);
 /* Loads the filter; returns its listener, or -1 where there can be none and the
  * filter kills instead. */
 int confine_filter(const struct plan *p);

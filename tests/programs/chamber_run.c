@@ -3,8 +3,11 @@
  * descriptor 3 of its own or on standard error.
  *
  *   chamber_run [-p PROFILE] [-m SOURCE:TARGET[:w]]... [-t TMP_BYTES] [-n PIDS] [-M MEMORY]
- *       [-c CPU_SECONDS] [-C CPU_PERCENT] [-k MS] [-I] [-N] -- PROGRAM [ARGUMENT]...
+ *       [-c CPU_SECONDS] [-C CPU_PERCENT] [-k MS] [-I] [-N] [-L] [-l]
+ *       [-r LAYER,...] -- PROGRAM [ARGUMENT]...
  *
+ * -l: with a link as descriptor 3.
+ * -L: say how far each layer holds; -r: these are required.
  * -k: kill with ENDING_canceled that many ms after the start; -I: no init; -N: the host's
  * network.
  */
@@ -12,16 +15,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <event2/event.h>
 
 #include "supervisor/launch.h"
+#include "supervisor/peer.h"
 #include "supervisor/profiles.h"
 #include "supervisor/uid.h"
 
 static int status = 125;
 static long kill_ms = -1;
+static bool show_layers;
 static struct event *kill_timer;
 
 static void
@@ -32,11 +38,30 @@ on_timer(evutil_socket_t fd, short events, void *arg)
 	launch_kill(arg, ENDING_canceled);
 }
 
+/* Where it is absent, with the reason. */
+static void
+print_layers(const struct launch_layers *l)
+{
+	char why[512];
+
+	fprintf(stderr, "{\"event\": \"layers\"");
+	for (uint32_t i = 0; i < LAYER_MAX; i++) {
+		fprintf(stderr, ", \"%s\": %d", layer_name(i), l->state[i]);
+		if (l->state[i] >= 0)
+			continue;
+		launch_explain(i, -l->state[i], why, sizeof(why));
+		fprintf(stderr, ", \"%s why\": \"%s\"", layer_name(i), why);
+	}
+	fprintf(stderr, "}\n");
+}
+
 static void
 on_started(struct launch *l, void *arg)
 {
 	struct timeval tv = { kill_ms / 1000, kill_ms % 1000 * 1000 };
 
+	if (show_layers)
+		print_layers(launch_layers(l));
 	if (kill_ms < 0)
 		return;
 	kill_timer = event_new(arg, -1, 0, on_timer, l);
@@ -95,13 +120,38 @@ add_mount(struct chamber *c, struct chamber_mount *mounts, char *text)
 	m->idmap = true;
 }
 
+/* A link as a runtime has it, with nobody at its other end. */
+static size_t
+add_link(int fds[4])
+{
+	int ours;
+
+	if (peer_pair(SOCK_STREAM, true, false, &ours, &fds[3]) < 0)
+		abort();
+	return 4;
+}
+
+/* Layers by name, however new they are. */
+static uint32_t
+layers_of(char *names)
+{
+	char *save, *name = strtok_r(names, ",", &save);
+	uint32_t mask = 0;
+
+	for (; name != NULL; name = strtok_r(NULL, ",", &save))
+		for (uint32_t i = 0; i < LAYER_MAX; i++)
+			if (strcmp(name, layer_name(i)) == 0)
+				mask |= 1u << i;
+	return mask;
+}
+
 int
 main(int argc, char **argv)
 {
 	static struct chamber_mount mounts[16];
 	char *env[] = { (char[]){ "PATH=/usr/bin:/bin" }, (char[]){ "HOME=/tmp" },
 		(char[]){ "LANG=C.UTF-8" }, NULL };
-	const int fds[] = { 0, 1, 2 };
+	int fds[4] = { 0, 1, 2 };
 	struct chamber c = { .profile = profile_named("native"), .env = env, .cwd = "/",
 		.mounts = mounts,
 		.fds = fds, .nfds = 3, .init = true, .die_with_parent = true };
@@ -113,7 +163,7 @@ main(int argc, char **argv)
 	struct launch *l;
 	int opt, ret;
 
-	while ((opt = getopt(argc, argv, "+p:m:t:n:M:c:C:k:IN")) != -1) {
+	while ((opt = getopt(argc, argv, "+p:m:t:n:M:c:C:k:INLlr:")) != -1) {
 		switch (opt) {
 		case 'p': c.profile = profile_named(optarg); break;
 		case 'm': add_mount(&c, mounts, optarg); break;
@@ -124,6 +174,9 @@ main(int argc, char **argv)
 		case 'C': c.cpu_percent = strtoull(optarg, NULL, 10); break;
 		case 'k': kill_ms = strtol(optarg, NULL, 10); break;
 		case 'I': c.init = false; break;
+		case 'l': c.nfds = add_link(fds); break;
+		case 'L': show_layers = true; break;
+		case 'r': c.required = layers_of(optarg); break;
 		case 'N': c.network = true; break;
 		default: return 125;
 		}
