@@ -172,6 +172,7 @@ struct operation {
 	size_t call_bytes; /* arguments of calls that are not dispatched yet */
 	bool paused; /* the worker's link, at its share */
 	uint32_t submit_msgid;
+	struct fields common; /* to all its records */
 	unsigned records; /* on their way to the disk, with a callback that names this operation */
 };
 
@@ -225,6 +226,7 @@ struct broker {
 	struct control_link *control;
 	struct digest *digest;
 	struct buf scratch; /* for one event's body; empty between uses */
+	struct buf record; /* likewise for one record */
 	uint64_t now_ms; /* read once per loop turn: broker_tick() */
 	uint64_t next_session;
 	bool ready;
@@ -382,12 +384,25 @@ void digest_destroy(struct digest *d);
 /* Keyed digest of the canonical form of `value` (D-12).  Returns 0 or -ENOMEM. */
 int digest_value(struct digest *d, struct slice value, uint8_t ret[32]);
 
-/* Fills id, time, and what every record of `op` carries; `id` holds the minted id. */
-void record_init(struct msg_record *r, struct broker *b, struct operation *op,
-    const char *type, char id[40]);
-/* A text into an optional member. */
-#define RECORD_TEXT(r, member, text)                                                           \
-	((r)->has_##member = true, (r)->member = slice_of(text))
+/* A record, from its init to its append. */
+struct record {
+	struct msg_record m; /* what it says of its own */
+	const struct fields *common; /* what every record of its operation says; NULL: none */
+	struct broker *broker;
+	char id[40]; /* minted: m.id */
+};
+
+/* Packs what every record of `op` says.  Returns 0 or a negative errno. */
+int record_common(struct fields *ret, const struct operation *op);
+/* With id, time, and what is common to the records of `op`, which may be NULL. */
+void record_init(
+    struct record *r, struct broker *b, const struct operation *op, const char *type);
+/* As journal_append(). */
+int record_append(
+    const struct record *r, enum journal_class class, journal_fn *done, void *arg);
+/* A text into an optional member of a struct msg_record. */
+#define RECORD_TEXT(m, member, text)                                                           \
+	((m)->has_##member = true, (m)->member = slice_of(text))
 
 /* {kind: ..., detail} of an ended operation. */
 void cause_pack(struct buf *b, const struct operation *op);

@@ -26,24 +26,23 @@ static void
 outcome_record(struct operation *op, const struct call *c, enum record_outcome outcome,
     const char *code, const char *cause, size_t bytes)
 {
-	struct msg_record r;
-	char id[40];
+	struct record r;
 
-	record_init(&r, op->broker, op, "tool.invoked", id);
-	RECORD_TEXT(&r, call, c->id);
-	RECORD_TEXT(&r, callId, c->name);
-	RECORD_TEXT(&r, tool, c->tool->name);
-	RECORD_TEXT(&r, grant, c->grant->id);
-	r.has_outcome = r.has_source = true;
-	r.outcome = outcome;
-	r.source = record_source_kernel;
+	record_init(&r, op->broker, op, "tool.invoked");
+	RECORD_TEXT(&r.m, call, c->id);
+	RECORD_TEXT(&r.m, callId, c->name);
+	RECORD_TEXT(&r.m, tool, c->tool->name);
+	RECORD_TEXT(&r.m, grant, c->grant->id);
+	r.m.has_outcome = r.m.has_source = true;
+	r.m.outcome = outcome;
+	r.m.source = record_source_kernel;
 	if (code != NULL && code[0] != '\0')
-		RECORD_TEXT(&r, reason, code);
+		RECORD_TEXT(&r.m, reason, code);
 	if (cause != NULL)
-		RECORD_TEXT(&r, cause, cause);
-	r.has_bytes = outcome == record_outcome_succeeded;
-	r.bytes = bytes;
-	journal_append(op->broker->journal, &r, JOURNAL_OUTCOME, NULL, NULL);
+		RECORD_TEXT(&r.m, cause, cause);
+	r.m.has_bytes = outcome == record_outcome_succeeded;
+	r.m.bytes = bytes;
+	record_append(&r, JOURNAL_OUTCOME, NULL, NULL);
 }
 
 static void
@@ -60,18 +59,17 @@ release_on_record(void *arg, bool ok)
 static void
 call_release(struct broker *b, struct operation *op, struct call *c)
 {
-	struct msg_record r;
-	char id[40];
+	struct record r;
 
 	if (!c->reserved)
 		return;
 	c->reserved = false;
-	record_init(&r, b, op, "grant.usage.released", id);
-	RECORD_TEXT(&r, call, c->id);
-	RECORD_TEXT(&r, grant, c->grant->id);
-	r.has_uses = true;
-	r.uses = 1;
-	journal_append(b->journal, &r, JOURNAL_RELEASE, release_on_record, c->grant);
+	record_init(&r, b, op, "grant.usage.released");
+	RECORD_TEXT(&r.m, call, c->id);
+	RECORD_TEXT(&r.m, grant, c->grant->id);
+	r.m.has_uses = true;
+	r.m.uses = 1;
+	record_append(&r, JOURNAL_RELEASE, release_on_record, c->grant);
 }
 
 /* Answers the worker and forgets the call. */
@@ -326,21 +324,20 @@ static void
 result_late(struct child *p, uint32_t msgid)
 {
 	struct operation *op = p->session->operation;
-	struct msg_record r;
+	struct record r;
 	struct call *c;
-	char id[40];
 
-	record_init(&r, op->broker, op, "tool.invoked", id);
+	record_init(&r, op->broker, op, "tool.invoked");
 	TAILQ_FOREACH (c, &p->late, queue)
 		if (c->provider_msgid == msgid) {
-			RECORD_TEXT(&r, call, c->id);
-			RECORD_TEXT(&r, callId, c->name);
-			RECORD_TEXT(&r, tool, c->tool->name);
+			RECORD_TEXT(&r.m, call, c->id);
+			RECORD_TEXT(&r.m, callId, c->name);
+			RECORD_TEXT(&r.m, tool, c->tool->name);
 		}
-	RECORD_TEXT(&r, cause, "late");
-	r.has_source = true;
-	r.source = record_source_broker;
-	journal_append(op->broker->journal, &r, JOURNAL_ENDING, NULL, NULL);
+	RECORD_TEXT(&r.m, cause, "late");
+	r.m.has_source = true;
+	r.m.source = record_source_broker;
+	record_append(&r, JOURNAL_ENDING, NULL, NULL);
 }
 
 void

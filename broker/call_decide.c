@@ -91,22 +91,21 @@ static void
 refusal_record(struct operation *op, const struct msg_tool_invoke *m,
     const struct verdict_of_call *v)
 {
-	struct msg_record r;
-	char id[40];
+	struct record r;
 
-	record_init(&r, op->broker, op, "tool.refused", id);
-	r.has_callId = r.has_tool = r.has_outcome = r.has_source = true;
-	r.callId = m->id;
-	r.tool = m->tool;
-	r.outcome =
+	record_init(&r, op->broker, op, "tool.refused");
+	r.m.has_callId = r.m.has_tool = r.m.has_outcome = r.m.has_source = true;
+	r.m.callId = m->id;
+	r.m.tool = m->tool;
+	r.m.outcome =
 	    v->status == call_status_denied ? record_outcome_denied : record_outcome_failed;
-	r.source = v->source;
-	RECORD_TEXT(&r, reason, v->code);
+	r.m.source = v->source;
+	RECORD_TEXT(&r.m, reason, v->code);
 	if (v->cause != NULL)
-		RECORD_TEXT(&r, cause, v->cause);
+		RECORD_TEXT(&r.m, cause, v->cause);
 	/* After the fact: a failure changes nothing (TU-64).  Nor may refusals, of which a
 	 * runtime can have many, take the place that is kept for endings. */
-	journal_append(op->broker->journal, &r, JOURNAL_EFFECT, NULL, NULL);
+	record_append(&r, JOURNAL_EFFECT, NULL, NULL);
 }
 
 static void
@@ -207,18 +206,18 @@ envelope_check(struct operation *op, const struct msg_tool_invoke *m,
 /* ---- the decision --------------------------------------------------------------------- */
 
 static void
-decision_record_init(struct msg_record *r, struct operation *op, const char *type,
+decision_record_init(struct record *r, struct operation *op, const char *type,
     const struct msg_tool_invoke *m, const struct config_tool *tool,
-    const struct resolved_requirement *need, char id[40])
+    const struct resolved_requirement *need)
 {
-	record_init(r, op->broker, op, type, id);
-	r->has_callId = r->has_path = r->has_source = true;
-	r->callId = m->id;
-	RECORD_TEXT(r, tool, tool->name);
-	RECORD_TEXT(r, action, tool->action);
-	RECORD_TEXT(r, resource, tool->resource);
-	r->path = (struct slice){ need->path.p, need->path.n };
-	r->source = record_source_kernel;
+	record_init(r, op->broker, op, type);
+	r->m.has_callId = r->m.has_path = r->m.has_source = true;
+	r->m.callId = m->id;
+	RECORD_TEXT(&r->m, tool, tool->name);
+	RECORD_TEXT(&r->m, action, tool->action);
+	RECORD_TEXT(&r->m, resource, tool->resource);
+	r->m.path = (struct slice){ need->path.p, need->path.n };
+	r->m.source = record_source_kernel;
 }
 
 static void
@@ -229,17 +228,16 @@ deny(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *m,
 	struct verdict_of_call v = { call_status_denied, verdict_name(d->verdict),
 		rejection_name(d->nearest), record_source_kernel,
 		"no grant allows this action on this resource" };
-	struct msg_record r;
-	char id[40];
+	struct record r;
 
-	decision_record_init(&r, op, "authorization.checked", m, tool, need, id);
-	r.has_outcome = true;
-	r.outcome = record_outcome_denied;
-	RECORD_TEXT(&r, reason, v.code);
-	RECORD_TEXT(&r, cause, v.cause);
+	decision_record_init(&r, op, "authorization.checked", m, tool, need);
+	r.m.has_outcome = true;
+	r.m.outcome = record_outcome_denied;
+	RECORD_TEXT(&r.m, reason, v.code);
+	RECORD_TEXT(&r.m, cause, v.cause);
 	if (d->grant != NULL)
-		RECORD_TEXT(&r, grant, d->grant->id);
-	journal_append(op->broker->journal, &r, JOURNAL_EFFECT, NULL, NULL);
+		RECORD_TEXT(&r.m, grant, d->grant->id);
+	record_append(&r, JOURNAL_EFFECT, NULL, NULL);
 	refuse(op, msgid, m, &v);
 }
 
@@ -301,24 +299,23 @@ static int
 reservation_record(struct operation *op, const struct msg_tool_invoke *m, struct call *c,
     const struct resolved_requirement *need)
 {
-	struct msg_record r;
+	struct record r;
 	uint8_t digest[32];
-	char id[40];
 	int ret;
 
-	decision_record_init(&r, op, "authorization.checked", m, c->tool, need, id);
-	r.has_outcome = true;
-	r.outcome = record_outcome_allowed;
-	RECORD_TEXT(&r, reason, "allowed");
-	RECORD_TEXT(&r, call, c->id);
-	RECORD_TEXT(&r, grant, c->grant->id);
-	r.has_uses = c->reserved;
-	r.uses = 1;
+	decision_record_init(&r, op, "authorization.checked", m, c->tool, need);
+	r.m.has_outcome = true;
+	r.m.outcome = record_outcome_allowed;
+	RECORD_TEXT(&r.m, reason, "allowed");
+	RECORD_TEXT(&r.m, call, c->id);
+	RECORD_TEXT(&r.m, grant, c->grant->id);
+	r.m.has_uses = c->reserved;
+	r.m.uses = 1;
 	if (digest_value(op->broker->digest, m->arguments, digest) == 0) {
-		r.has_digest = true;
-		r.digest = (struct slice){ digest, sizeof digest };
+		r.m.has_digest = true;
+		r.m.digest = (struct slice){ digest, sizeof digest };
 	}
-	ret = journal_append(op->broker->journal, &r, JOURNAL_EFFECT, call_on_record, c);
+	ret = record_append(&r, JOURNAL_EFFECT, call_on_record, c);
 	op->records += ret == 0;
 	return ret;
 }

@@ -262,7 +262,6 @@ journal_destroy(struct journal *j)
 		close(j->next_fd);
 	buf_finish(&j->out);
 	buf_finish(&j->held);
-	buf_finish(&j->scratch);
 	free(j->ring);
 	free(j);
 }
@@ -371,27 +370,21 @@ append_out(
 }
 
 int
-journal_append(struct journal *j, const struct msg_record *r, enum journal_class class,
+journal_append(struct journal *j, struct slice record, enum journal_class class,
     journal_fn *done, void *arg)
 {
-	struct slice map;
 	int where, ret;
 
-	j->scratch.n = 0;
-	ret = protocol_pack(&j->scratch, MSG_record, r);
-	if (ret < 0)
-		return ret;
-	map = (struct slice){ j->scratch.p, j->scratch.n };
-	if (map.n > JOURNAL_ENTRY_MAX - JOURNAL_HEAD)
+	if (record.n > JOURNAL_ENTRY_MAX - JOURNAL_HEAD)
 		return -ERANGE;
-	where = place(j, JOURNAL_HEAD + map.n, class);
+	where = place(j, JOURNAL_HEAD + record.n, class);
 	if (where > 0)
-		return append_out(j, map, class, done, arg);
+		return append_out(j, record, class, done, arg);
 	if (where == 0)
-		return append_held(j, map, class, done, arg);
+		return append_held(j, record, class, done, arg);
 	if (class == JOURNAL_EFFECT)
 		return where;
-	ret = append_held(j, map, class, class == JOURNAL_RELEASE ? done : NULL, arg);
+	ret = append_held(j, record, class, class == JOURNAL_RELEASE ? done : NULL, arg);
 	if (ret < 0)
 		log_error("cannot keep the record of an ending: %s", strerror(-ret));
 	return ret == 0 && class == JOURNAL_RELEASE ? 0 : where;

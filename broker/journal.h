@@ -101,14 +101,14 @@ enum journal_class {
 };
 
 /*
- * Appends one record.  `done` (may be NULL) is called from the loop, never from within.
+ * Appends one packed record.  `done` (may be NULL) is called from the loop, never from within.
  * Returns 0; -EIO in an outage, -ENOSPC when there is no room (for an EFFECT: none but the
  * reserve), -EAGAIN before the first segment: then `done` is not called, and an ENDING is
  * kept and written first once writing works.  A RELEASE is kept in the same cases, and
- * returns 0: `done` is called once it stands.  -ERANGE, -ENOMEM as journal_entry(), and
+ * returns 0: `done` is called once it stands.  -ERANGE, -ENOMEM as journal_seal(), and
  * nothing is kept.
  */
-int journal_append(struct journal *j, const struct msg_record *r, enum journal_class class,
+int journal_append(struct journal *j, struct slice record, enum journal_class class,
     journal_fn *done, void *arg);
 
 /* From within a callback: the record was refused, and nothing of it is in any file. */

@@ -70,7 +70,6 @@ struct journal {
 	struct buf out;	 /* entries */
 	bool opening;	 /* the first of them is segment.opened */
 	struct buf held; /* u32 length in the host's order, packed map; again */
-	struct buf scratch;
 
 	struct waiter *ring; /* of cap waiters: records first_seq..next_seq - 1 */
 	size_t cap;

@@ -135,6 +135,7 @@ broker_finish(struct broker *b)
 	for (unsigned i = 0; i < ENDED_KEPT; i++)
 		buf_finish(&b->ended[i].body);
 	buf_finish(&b->scratch);
+	buf_finish(&b->record);
 	digest_destroy(b->digest);
 	config_destroy(b->config);
 	event_base_free(b->base);

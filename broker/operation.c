@@ -29,15 +29,14 @@ block_on_record(void *arg, bool ok)
 void
 operation_renew_block(struct operation *op)
 {
-	struct msg_record r;
-	char id[40];
+	struct record r;
 
 	if (op->block_asked || op->ended || op->block_end - op->sequence > EVENT_BLOCK / 2)
 		return;
-	record_init(&r, op->broker, op, "block.opened", id);
-	r.has_sequence = true;
-	r.sequence = op->block_end + EVENT_BLOCK;
-	if (journal_append(op->broker->journal, &r, JOURNAL_EFFECT, block_on_record, op) == 0) {
+	record_init(&r, op->broker, op, "block.opened");
+	r.m.has_sequence = true;
+	r.m.sequence = op->block_end + EVENT_BLOCK;
+	if (record_append(&r, JOURNAL_EFFECT, block_on_record, op) == 0) {
 		op->block_asked = true;
 		op->records++;
 	}
@@ -198,7 +197,8 @@ operation_create(struct client *c, uint32_t msgid, const struct msg_operation_su
 		operation_destroy(op);
 		return NULL;
 	}
-	op->session = session_create(b, op);
+	if (record_common(&op->common, op) == 0)
+		op->session = session_create(b, op);
 	if (op->session == NULL) {
 		operation_destroy(op);
 		return NULL;
@@ -212,6 +212,7 @@ operation_destroy(struct operation *op)
 	if (op == NULL)
 		return;
 	turn_destroy(op->turn);
+	buf_finish(&op->common.packed);
 	free(op);
 }
 
@@ -266,9 +267,8 @@ operation_submit(struct client *c, uint32_t msgid, const struct msg_operation_su
 	int runtime = runtime_find(b->config, m);
 	const struct refusal *no = submit_refusal(b, m, runtime);
 	struct operation *op;
-	struct msg_record r;
+	struct record r;
 	uint8_t digest[32];
-	char id[40];
 
 	STOP_POINT("broker.submit_received");
 	if (no != NULL) {
@@ -280,16 +280,16 @@ operation_submit(struct client *c, uint32_t msgid, const struct msg_operation_su
 		link_refuse(c->link, msgid, "resource_exhausted", "out of memory", true);
 		return;
 	}
-	record_init(&r, b, op, "operation.accepted", id);
-	RECORD_TEXT(&r, detail, m->kind == operation_kind_turn ? "turn" : "command");
-	r.has_sequence = true;
-	r.sequence = op->block_end;
+	record_init(&r, b, op, "operation.accepted");
+	RECORD_TEXT(&r.m, detail, m->kind == operation_kind_turn ? "turn" : "command");
+	r.m.has_sequence = true;
+	r.m.sequence = op->block_end;
 	if (m->has_message && digest_value(b->digest, m->message, digest) == 0) {
-		r.has_digest = true;
-		r.digest = (struct slice){ digest, sizeof digest };
+		r.m.has_digest = true;
+		r.m.digest = (struct slice){ digest, sizeof digest };
 	}
 	op->records++;
-	if (journal_append(b->journal, &r, JOURNAL_EFFECT, submit_on_record, op) < 0)
+	if (record_append(&r, JOURNAL_EFFECT, submit_on_record, op) < 0)
 		submit_on_record(op, false);
 	else
 		session_arm(op->session);
@@ -430,48 +430,47 @@ ended_on_record(void *arg, bool ok)
 static void
 turn_record(struct operation *op)
 {
-	struct msg_record r;
-	char id[40];
+	struct record r;
 
-	record_init(&r, op->broker, op, "turn.ended", id);
-	RECORD_TEXT(&r, status, op->turn->status);
+	record_init(&r, op->broker, op, "turn.ended");
+	RECORD_TEXT(&r.m, status, op->turn->status);
 	if (op->turn->code[0] != '\0')
-		RECORD_TEXT(&r, reason, op->turn->code);
-	RECORD_TEXT(&r, cause, ending_desc(op->ending)->cause);
-	r.has_source = true;
-	r.source = record_source_envelope;
-	r.has_bytes = true;
-	r.bytes = op->turn->output.n;
-	journal_append(op->broker->journal, &r, JOURNAL_ENDING, NULL, NULL);
+		RECORD_TEXT(&r.m, reason, op->turn->code);
+	RECORD_TEXT(&r.m, cause, ending_desc(op->ending)->cause);
+	r.m.has_source = true;
+	r.m.source = record_source_envelope;
+	r.m.has_bytes = true;
+	r.m.bytes = op->turn->output.n;
+	record_append(&r, JOURNAL_ENDING, NULL, NULL);
 }
 
 static int
 ended_record(struct operation *op)
 {
 	const struct ending_desc *e = ending_desc(op->ending);
-	struct msg_record r;
-	char id[40], detail[256];
+	struct record r;
+	char detail[256];
 
-	record_init(&r, op->broker, op, "operation.ended", id);
-	RECORD_TEXT(&r, cause, e->cause);
+	record_init(&r, op->broker, op, "operation.ended");
+	RECORD_TEXT(&r.m, cause, e->cause);
 	cause_detail(op, detail, sizeof detail);
 	if (detail[0] != '\0')
-		RECORD_TEXT(&r, detail, detail);
-	RECORD_TEXT(&r, status, op->turn != NULL ? op->turn->status : e->cause);
-	r.has_outcome = true;
-	r.outcome = e->operation_code[0] == '\0' ? record_outcome_succeeded
+		RECORD_TEXT(&r.m, detail, detail);
+	RECORD_TEXT(&r.m, status, op->turn != NULL ? op->turn->status : e->cause);
+	r.m.has_outcome = true;
+	r.m.outcome = e->operation_code[0] == '\0' ? record_outcome_succeeded
 	    : op->ending == ENDING_canceled	 ? record_outcome_canceled
 						 : record_outcome_failed;
 	if (op->turn != NULL && strcmp(op->turn->status, "denied") == 0)
-		r.outcome = record_outcome_denied;
-	r.has_sequence = true;
-	r.sequence = op->sequence + 1;
-	r.has_bytes = true;
-	r.bytes = op->output_bytes;
-	r.has_cpuUs = r.has_peakBytes = op->exit.kind != EXIT_NONE;
-	r.cpuUs = op->exit.cpu_us;
-	r.peakBytes = op->exit.peak_bytes;
-	return journal_append(op->broker->journal, &r, JOURNAL_ENDING, ended_on_record, op);
+		r.m.outcome = record_outcome_denied;
+	r.m.has_sequence = true;
+	r.m.sequence = op->sequence + 1;
+	r.m.has_bytes = true;
+	r.m.bytes = op->output_bytes;
+	r.m.has_cpuUs = r.m.has_peakBytes = op->exit.kind != EXIT_NONE;
+	r.m.cpuUs = op->exit.cpu_us;
+	r.m.peakBytes = op->exit.peak_bytes;
+	return record_append(&r, JOURNAL_ENDING, ended_on_record, op);
 }
 
 /* Endings that leave the worker its kill grace (D-9); after any other it is killed now. */

@@ -53,49 +53,91 @@ digest_value(struct digest *d, struct slice value, uint8_t ret[32])
 	return 0;
 }
 
-void
-broker_mint(char id[40], const char *prefix)
-{
-	static struct {
-		uint8_t random[10];
-		uint8_t count[6];
-	} last;
-	static bool seeded;
-	size_t n = strlen(prefix);
+#define MINT_RANDOM 20 /* hexadecimal digits, and behind them */
+#define MINT_COUNT  12
 
-	assert(n + 1 + 2 * sizeof last + 1 <= 40);
-	memcpy(id, prefix, n);
-	id[n++] = '-';
-	/* Unique is all that an id has to be; randomness for each is a system call or two. */
-	if (!seeded)
-		arc4random_buf(last.random, sizeof last.random);
-	seeded = true;
-	for (size_t i = sizeof last.count; i-- > 0 && ++last.count[i] == 0;)
-		;
-	hex_encode((const uint8_t *)&last, sizeof last, id + n);
+/* The next number of as many hexadecimal digits. */
+static void
+count_up(char *digits, size_t n)
+{
+	do {
+		char *d = &digits[--n];
+
+		*d = *d == '9' ? 'a' : *d == 'f' ? '0' : (char)(*d + 1);
+		if (*d != '0')
+			return;
+	} while (n > 0);
 }
 
 void
-record_init(struct msg_record *r, struct broker *b, struct operation *op, const char *type,
-    char id[40])
+broker_mint(char id[40], const char *prefix)
+{
+	static char last[MINT_RANDOM + MINT_COUNT + 1];
+	size_t n = strlen(prefix);
+
+	assert(n + 1 + sizeof last <= 40);
+	/* Unique is all that an id has to be; randomness for each is a system call or two. */
+	if (last[0] == '\0') {
+		uint8_t random[MINT_RANDOM / 2];
+
+		arc4random_buf(random, sizeof random);
+		hex_encode(random, sizeof random, last);
+		memset(last + MINT_RANDOM, '0', MINT_COUNT);
+	}
+	count_up(last + MINT_RANDOM, MINT_COUNT);
+	memcpy(id, prefix, n);
+	id[n] = '-';
+	memcpy(id + n + 1, last, sizeof last);
+}
+
+int
+record_common(struct fields *ret, const struct operation *op)
+{
+	const struct config *config = op->broker->config;
+	struct msg_record m = { 0 };
+
+	RECORD_TEXT(&m, namespace, config->namespace);
+	RECORD_TEXT(&m, authority, config->authority);
+	RECORD_TEXT(&m, owner, config->owner);
+	RECORD_TEXT(&m, operation, op->id);
+	RECORD_TEXT(&m, trace, op->trace);
+	RECORD_TEXT(&m, runtime, config->runtimes[op->runtime].id);
+	if (op->turn != NULL) {
+		RECORD_TEXT(&m, actor, op->turn->agent);
+		RECORD_TEXT(&m, purpose, config->purpose);
+	}
+	return protocol_pack_fields(ret, MSG_record, &m);
+}
+
+void
+record_init(struct record *r, struct broker *b, const struct operation *op, const char *type)
 {
 	memset(r, 0, sizeof *r);
-	broker_mint(id, "r");
-	r->id = slice_of(id);
-	r->type = slice_of(type);
-	r->at = clock_wall_ms();
-	RECORD_TEXT(r, namespace, b->config->namespace);
-	RECORD_TEXT(r, authority, b->config->authority);
-	RECORD_TEXT(r, owner, b->config->owner);
-	if (op == NULL)
+	r->broker = b;
+	broker_mint(r->id, "r");
+	r->m.id = slice_of(r->id);
+	r->m.type = slice_of(type);
+	r->m.at = clock_wall_ms();
+	if (op != NULL) {
+		r->common = &op->common;
 		return;
-	RECORD_TEXT(r, operation, op->id);
-	RECORD_TEXT(r, trace, op->trace);
-	RECORD_TEXT(r, runtime, b->config->runtimes[op->runtime].id);
-	if (op->turn != NULL) {
-		RECORD_TEXT(r, actor, op->turn->agent);
-		RECORD_TEXT(r, purpose, b->config->purpose);
 	}
+	RECORD_TEXT(&r->m, namespace, b->config->namespace);
+	RECORD_TEXT(&r->m, authority, b->config->authority);
+	RECORD_TEXT(&r->m, owner, b->config->owner);
+}
+
+int
+record_append(const struct record *r, enum journal_class class, journal_fn *done, void *arg)
+{
+	struct broker *b = r->broker;
+	int ret;
+
+	b->record.n = 0;
+	ret = protocol_pack_with(&b->record, MSG_record, r->common, &r->m);
+	if (ret < 0)
+		return ret;
+	return journal_append(b->journal, buf_slice(&b->record), class, done, arg);
 }
 
 /* The name of a system call; the caller frees it; NULL for a number nobody knows. */

@@ -75,14 +75,13 @@ static void
 kill_record(struct session *s)
 {
 	struct operation *op = s->operation;
-	struct msg_record r;
-	char id[40];
+	struct record r;
 
 	if (s->worker.state != CHILD_RUNNING || s->worker.killed)
 		return;
-	record_init(&r, s->broker, op, "kill.ordered", id);
-	RECORD_TEXT(&r, cause, ending_desc(kill_cause(s))->cause);
-	journal_append(s->broker->journal, &r, JOURNAL_ENDING, NULL, NULL);
+	record_init(&r, s->broker, op, "kill.ordered");
+	RECORD_TEXT(&r.m, cause, ending_desc(kill_cause(s))->cause);
+	record_append(&r, JOURNAL_ENDING, NULL, NULL);
 }
 
 void

@@ -262,10 +262,10 @@ prior_keep(struct broker *b, const struct prior *p, uint64_t gap_to, uint64_t se
 }
 
 static void
-prior_record_init(struct msg_record *r, struct prior *p, const char *type, char id[40])
+prior_record_init(struct record *r, struct prior *p, const char *type)
 {
-	record_init(r, p->broker, NULL, type, id);
-	RECORD_TEXT(r, operation, p->id);
+	record_init(r, p->broker, NULL, type);
+	RECORD_TEXT(&r->m, operation, p->id);
 }
 
 static void state_settled(struct broker *b);
@@ -285,35 +285,34 @@ prior_on_record(void *arg, bool ok)
 static void
 prior_settle(struct broker *b, struct prior *p)
 {
-	struct msg_record r;
-	char id[40];
+	struct record r;
 
 	for (size_t i = 0; i < p->ncalls; i++) {
-		prior_record_init(&r, p, "tool.invoked", id);
-		RECORD_TEXT(&r, call, p->calls[i]);
-		RECORD_TEXT(&r, reason, "interrupted");
-		RECORD_TEXT(&r, cause, "outcome_unknown");
-		r.has_outcome = true;
-		r.outcome = record_outcome_interrupted;
-		journal_append(b->journal, &r, JOURNAL_ENDING, NULL, NULL);
+		prior_record_init(&r, p, "tool.invoked");
+		RECORD_TEXT(&r.m, call, p->calls[i]);
+		RECORD_TEXT(&r.m, reason, "interrupted");
+		RECORD_TEXT(&r.m, cause, "outcome_unknown");
+		r.m.has_outcome = true;
+		r.m.outcome = record_outcome_interrupted;
+		record_append(&r, JOURNAL_ENDING, NULL, NULL);
 	}
 	p->ending = p->ncalls > 0 ? ENDING_outcome_unknown : ENDING_host_lost;
 	snprintf(p->status, sizeof p->status, "%s", ending_desc(p->ending)->turn_status);
 	if (p->kind == operation_kind_turn) {
-		prior_record_init(&r, p, "turn.ended", id);
-		RECORD_TEXT(&r, status, p->status);
-		RECORD_TEXT(&r, reason, ending_desc(p->ending)->turn_code);
-		RECORD_TEXT(&r, cause, ending_desc(p->ending)->cause);
-		journal_append(b->journal, &r, JOURNAL_ENDING, NULL, NULL);
+		prior_record_init(&r, p, "turn.ended");
+		RECORD_TEXT(&r.m, status, p->status);
+		RECORD_TEXT(&r.m, reason, ending_desc(p->ending)->turn_code);
+		RECORD_TEXT(&r.m, cause, ending_desc(p->ending)->cause);
+		record_append(&r, JOURNAL_ENDING, NULL, NULL);
 	}
-	prior_record_init(&r, p, "operation.ended", id);
-	RECORD_TEXT(&r, cause, ending_desc(p->ending)->cause);
-	RECORD_TEXT(&r, status, p->status);
-	r.has_outcome = r.has_sequence = true;
-	r.outcome = record_outcome_interrupted;
-	r.sequence = p->sequence + 2;
+	prior_record_init(&r, p, "operation.ended");
+	RECORD_TEXT(&r.m, cause, ending_desc(p->ending)->cause);
+	RECORD_TEXT(&r.m, status, p->status);
+	r.m.has_outcome = r.m.has_sequence = true;
+	r.m.outcome = record_outcome_interrupted;
+	r.m.sequence = p->sequence + 2;
 	loading.unsettled++;
-	if (journal_append(b->journal, &r, JOURNAL_ENDING, prior_on_record, b) < 0)
+	if (record_append(&r, JOURNAL_ENDING, prior_on_record, b) < 0)
 		loading.unsettled--;
 	prior_keep(b, p, p->sequence, p->sequence + 2);
 }
@@ -333,17 +332,17 @@ state_settled(struct broker *b)
 static void
 state_settle(struct broker *b)
 {
-	struct msg_record r;
-	char id[40], detail[32];
+	struct record r;
+	char detail[32];
 	size_t open = 0;
 
 	loading.unsettled = 1; /* ours, until all are asked for */
 	for (size_t i = 0; i < loading.npriors; i++)
 		open += loading.priors[i].ending == ENDING_none;
-	record_init(&r, b, NULL, "broker.started", id);
+	record_init(&r, b, NULL, "broker.started");
 	snprintf(detail, sizeof detail, "%zu open operations", open);
-	RECORD_TEXT(&r, detail, detail);
-	journal_append(b->journal, &r, JOURNAL_ENDING, NULL, NULL);
+	RECORD_TEXT(&r.m, detail, detail);
+	record_append(&r, JOURNAL_ENDING, NULL, NULL);
 	for (size_t i = 0; i < loading.npriors; i++) {
 		struct prior *p = &loading.priors[i];
 

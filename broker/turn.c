@@ -88,43 +88,42 @@ admitted_on_record(void *arg, bool ok)
 static int
 authority_record(struct operation *op)
 {
-	struct msg_record r;
-	char id[40], detail[32];
+	struct record r;
+	char detail[32];
 
-	record_init(&r, op->broker, op, "authority.resolved", id);
+	record_init(&r, op->broker, op, "authority.resolved");
 	snprintf(detail, sizeof detail, "%zu grants", op->broker->config->ngrants);
-	RECORD_TEXT(&r, detail, detail);
-	return journal_append(op->broker->journal, &r, JOURNAL_EFFECT, NULL, NULL);
+	RECORD_TEXT(&r.m, detail, detail);
+	return record_append(&r, JOURNAL_EFFECT, NULL, NULL);
 }
 
 static int
 admission_record(struct operation *op, const struct decision *d, const char *runtime)
 {
 	bool allowed = d->verdict == VERDICT_allowed;
-	struct msg_record r;
+	struct record r;
 	struct buf path = { 0 };
-	char id[40];
 	int ret;
 
-	record_init(&r, op->broker, op, "authorization.checked", id);
-	r.has_outcome = r.has_source = r.has_path = true;
-	r.outcome = allowed ? record_outcome_allowed : record_outcome_denied;
-	r.source = record_source_kernel;
-	RECORD_TEXT(&r, action, EXECUTION_ACTION);
-	RECORD_TEXT(&r, resource, EXECUTION_NAMESPACE);
+	record_init(&r, op->broker, op, "authorization.checked");
+	r.m.has_outcome = r.m.has_source = r.m.has_path = true;
+	r.m.outcome = allowed ? record_outcome_allowed : record_outcome_denied;
+	r.m.source = record_source_kernel;
+	RECORD_TEXT(&r.m, action, EXECUTION_ACTION);
+	RECORD_TEXT(&r.m, resource, EXECUTION_NAMESPACE);
 	pack_array(&path, 1);
 	pack_str(&path, runtime);
-	r.path = buf_slice(&path);
-	RECORD_TEXT(&r, reason, verdict_name(d->verdict));
+	r.m.path = buf_slice(&path);
+	RECORD_TEXT(&r.m, reason, verdict_name(d->verdict));
 	if (d->grant != NULL)
-		RECORD_TEXT(&r, grant, d->grant->id);
+		RECORD_TEXT(&r.m, grant, d->grant->id);
 	if (allowed && d->grant->bounded) {
-		r.has_uses = true;
-		r.uses = 1;
+		r.m.has_uses = true;
+		r.m.uses = 1;
 	}
 	if (!allowed)
-		RECORD_TEXT(&r, cause, rejection_name(d->nearest));
-	ret = journal_append(op->broker->journal, &r, JOURNAL_EFFECT, NULL, NULL);
+		RECORD_TEXT(&r.m, cause, rejection_name(d->nearest));
+	ret = record_append(&r, JOURNAL_EFFECT, NULL, NULL);
 	buf_finish(&path);
 	return ret;
 }
@@ -132,16 +131,15 @@ admission_record(struct operation *op, const struct decision *d, const char *run
 static int
 catalogue_record(struct operation *op)
 {
-	struct msg_record r;
-	char id[40], detail[32];
+	struct record r;
+	char detail[32];
 	int ret;
 
-	record_init(&r, op->broker, op, "tool.catalog.listed", id);
+	record_init(&r, op->broker, op, "tool.catalog.listed");
 	snprintf(detail, sizeof detail, "%zu tools", op->turn->ncatalogue);
-	RECORD_TEXT(&r, detail, detail);
+	RECORD_TEXT(&r.m, detail, detail);
 	op->records++;
-	ret = journal_append(
-	    op->broker->journal, &r, JOURNAL_EFFECT, admitted_on_record, op);
+	ret = record_append(&r, JOURNAL_EFFECT, admitted_on_record, op);
 	if (ret < 0)
 		op->records--;
 	return ret;

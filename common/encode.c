@@ -74,21 +74,22 @@ field_room(const struct field_desc *f, const uint8_t *m)
 	}
 }
 
+/* Is it part of a whole map: set, or required?  Of a part of one it is if set. */
 static bool
-is_set(const struct field_desc *f, const uint8_t *m)
+is_meant(const struct field_desc *f, const uint8_t *m, bool whole)
 {
-	return *(const bool *)(m + f->has_offset);
+	return (whole && f->required) || *(const bool *)(m + f->has_offset);
 }
 
 /* False if a field is outside its range. */
 static bool
-measure(const struct msg_desc *desc, const uint8_t *m, struct measure *ret)
+measure(const struct msg_desc *desc, const uint8_t *m, bool whole, struct measure *ret)
 {
 	size_t n;
 
 	*ret = (struct measure) { 0 };
 	for (const struct field_desc *f = desc->fields; f->name != NULL; f++) {
-		if (!f->required && !is_set(f, m))
+		if (!is_meant(f, m, whole))
 			continue;
 		n = field_room(f, m);
 		if (n == 0)
@@ -146,10 +147,10 @@ put_field(uint8_t *p, const struct field_desc *f, const uint8_t *m)
 }
 
 static uint8_t *
-put_fields(uint8_t *p, const struct msg_desc *desc, const uint8_t *m)
+put_fields(uint8_t *p, const struct msg_desc *desc, const uint8_t *m, bool whole)
 {
 	for (const struct field_desc *f = desc->fields; f->name != NULL; f++)
-		if (f->required || is_set(f, m))
+		if (is_meant(f, m, whole))
 			p = put_field(p, f, m);
 	return p;
 }
@@ -198,7 +199,7 @@ encode(struct buf *out, enum msg_type type, enum msg_kind kind, uint32_t msgid, 
 
 	if (out->failed)
 		return -ENOMEM;
-	if (desc->kind != kind || !measure(desc, m, &size))
+	if (desc->kind != kind || !measure(desc, m, true, &size))
 		return -ERANGE;
 	start = reserve(out, FRAME_ROOM + size.room);
 	if (start == NULL)
@@ -208,7 +209,7 @@ encode(struct buf *out, enum msg_type type, enum msg_kind kind, uint32_t msgid, 
 		p = put_byte(p, 0xc0); /* no error */
 	else
 		p = put_array(put_text(p, desc->method), 1);
-	return end_frame(out, start, put_fields(put_map(p, size.n), desc, m));
+	return end_frame(out, start, put_fields(put_map(p, size.n), desc, m, true));
 }
 
 int
@@ -252,19 +253,47 @@ protocol_refuse(
 /* ---- bare maps --------------------------------------------------------------------------- */
 
 int
+protocol_pack_with(
+    struct buf *out, enum msg_type type, const struct fields *common, const void *m)
+{
+	static const struct fields none;
+	const struct msg_desc *desc = protocol_desc(type);
+	struct measure size;
+	uint8_t *p;
+
+	if (common == NULL)
+		common = &none;
+	if (out->failed)
+		return -ENOMEM;
+	if (!measure(desc, m, true, &size))
+		return -ERANGE;
+	p = reserve(out, PUT_MAX + size.room + common->packed.n);
+	if (p == NULL)
+		return -ENOMEM;
+	p = put_fields(put_map(p, size.n + common->n), desc, m, true);
+	buf_end(out, put_slice(p, buf_slice(&common->packed)));
+	return 0;
+}
+
+int
 protocol_pack(struct buf *out, enum msg_type type, const void *m)
+{
+	return protocol_pack_with(out, type, NULL, m);
+}
+
+int
+protocol_pack_fields(struct fields *f, enum msg_type type, const void *m)
 {
 	const struct msg_desc *desc = protocol_desc(type);
 	struct measure size;
 	uint8_t *p;
 
-	if (out->failed)
-		return -ENOMEM;
-	if (!measure(desc, m, &size))
+	if (!measure(desc, m, false, &size))
 		return -ERANGE;
-	p = reserve(out, PUT_MAX + size.room);
+	p = reserve(&f->packed, size.room);
 	if (p == NULL)
 		return -ENOMEM;
-	buf_end(out, put_fields(put_map(p, size.n), desc, m));
+	buf_end(&f->packed, put_fields(p, desc, m, false));
+	f->n += size.n;
 	return 0;
 }

@@ -157,6 +157,18 @@ int protocol_refuse(
 
 /* The bare map of a row, without frame and RPC envelope (records of the journal). */
 int protocol_pack(struct buf *out, enum msg_type type, const void *m);
+
+/* Fields that many maps of a row have in common.  Starts as zeroes; buf_finish(&f->packed). */
+struct fields {
+	struct buf packed;
+	uint32_t n;
+};
+
+/* Appends the fields of `m` that are set, required or not. */
+int protocol_pack_fields(struct fields *f, enum msg_type type, const void *m);
+/* A map of the fields of `m` and those in common (NULL: none), of which none may be the same. */
+int protocol_pack_with(
+    struct buf *out, enum msg_type type, const struct fields *common, const void *m);
 int protocol_unpack(
     const uint8_t *p, size_t n, enum msg_type type, void *ret_m, struct fault *fault);
 

@@ -204,6 +204,18 @@ until_available(int yes)
 static int numbers[2000];
 
 static int
+append_record(const struct msg_record *r, enum journal_class class, journal_fn *done, int i)
+{
+	struct buf map = { 0 };
+	int ret;
+
+	ck_assert_int_eq(protocol_pack(&map, MSG_record, r), 0);
+	ret = journal_append(j, buf_slice(&map), class, done, &numbers[i]);
+	buf_finish(&map);
+	return ret;
+}
+
+static int
 append_sized(int i, enum journal_class class, size_t extra, bool callback)
 {
 	static uint8_t text[60000];
@@ -227,7 +239,7 @@ append_sized(int i, enum journal_class class, size_t extra, bool callback)
 		r.has_path = true;
 		r.path = (struct slice){ list.p, list.n };
 	}
-	ret = journal_append(j, &r, class, callback ? on_done : NULL, &numbers[i]);
+	ret = append_record(&r, class, callback ? on_done : NULL, i);
 	buf_finish(&list);
 	return ret;
 }
@@ -741,7 +753,7 @@ append_with(int i, enum journal_class class, journal_fn *done)
 	r.id = slice_of(id);
 	r.type = slice_of("grant.usage.released");
 	r.at = 1;
-	return journal_append(j, &r, class, done, &numbers[i]);
+	return append_record(&r, class, done, i);
 }
 
 /* What was refused may stand all the same; only what stands is given back (D-10). */

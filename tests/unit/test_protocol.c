@@ -681,6 +681,36 @@ START_TEST(a_bare_map_reads_back)
 }
 END_TEST
 
+/* What is packed once for many maps reads like what is packed for each. */
+START_TEST(fields_in_common_are_part_of_the_map)
+{
+	struct msg_record some = { .has_trace = true, .trace = slice_of("t"),
+		.has_bytes = true, .bytes = 300 };
+	struct msg_record rest = { .id = slice_of("i"), .type = slice_of("y"), .at = 7,
+		.has_outcome = true, .outcome = record_outcome_denied };
+	struct fields common = { 0 };
+	struct fault fault = { 0 };
+	struct msg_record r;
+	struct buf map = { 0 };
+
+	ck_assert_int_eq(protocol_pack_fields(&common, MSG_record, &some), 0);
+	ck_assert_uint_eq(common.n, 2);
+	ck_assert_int_eq(protocol_pack_with(&map, MSG_record, &common, &rest), 0);
+	ck_assert_int_eq(protocol_unpack(map.p, map.n, MSG_record, &r, &fault), 0);
+	ck_assert(slice_is(r.id, "i") && slice_is(r.type, "y") && r.at == 7);
+	ck_assert(r.has_outcome && r.outcome == record_outcome_denied);
+	ck_assert(r.has_trace && slice_is(r.trace, "t") && r.has_bytes && r.bytes == 300);
+	ck_assert(!r.has_call && !r.has_operation);
+
+	/* Outside its range is an error of the whole, and nothing is added. */
+	some.trace.n = 0;
+	ck_assert_int_eq(protocol_pack_fields(&common, MSG_record, &some), -ERANGE);
+	ck_assert_uint_eq(common.n, 2);
+	buf_finish(&common.packed);
+	buf_finish(&map);
+}
+END_TEST
+
 /* ---- the table ------------------------------------------------------------------------- */
 
 START_TEST(the_table_is_in_order_and_every_method_is_found)
@@ -817,6 +847,7 @@ main(void)
 	tcase_add_test(form, a_frame_over_the_maximum_is_a_fault);
 	tcase_add_test(form, a_value_to_the_broker_leaves_room_for_its_wrapping);
 	tcase_add_test(form, a_name_with_a_nul_in_it_is_a_fault);
+	tcase_add_test(write, fields_in_common_are_part_of_the_map);
 	tcase_add_test(write, what_would_be_a_fault_is_not_written);
 	tcase_add_test(write, the_kind_of_a_row_decides_how_it_is_written);
 	tcase_add_test(write, a_frame_that_would_be_too_long_is_not_written);
