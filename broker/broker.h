@@ -52,6 +52,7 @@
 #define EXIT_HALF_MS	     1000 /* how long end-of-file and exit report wait for each other */
 #define ENDED_KEPT	     64 /* endings kept for a client that attaches late */
 
+struct event;
 struct broker;
 struct client;
 struct operation;
@@ -205,6 +206,8 @@ struct client {
 	struct broker *broker;
 	struct link *link;
 	uint32_t uid, gid, pid; /* as the kernel gave them to the supervisor (D-14) */
+	bool counted; /* came through the daemon's socket: the supervisor wants to know its end */
+	struct event *silence; /* until hello: then it is dropped; NULL: it may take its time */
 	TAILQ_ENTRY(client) entry; /* broker.clients */
 };
 
@@ -264,7 +267,8 @@ void state_no_segment(struct broker *b, int error);
 
 /* ---- client.c ------------------------------------------------------------------------- */
 
-void client_create(struct broker *b, int fd, uint32_t uid, uint32_t gid, uint32_t pid);
+/* Takes `fd`; the rest is CONTROL_CLIENT's. */
+void client_create(struct broker *b, int fd, const struct control *c);
 
 /* ---- operation.c ---------------------------------------------------------------------- */
 

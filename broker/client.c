@@ -1,5 +1,6 @@
 #include "broker/broker.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <event2/event.h>
@@ -12,6 +13,21 @@
  * Local clients.  Who one is was read by the supervisor from the kernel (D-14); nothing in
  * a message says so.  A client that goes away detaches, its operation goes on (D-4).
  */
+
+#define HELLO_MS   5000  /* from connecting to hello, then the connection is dropped */
+#define UID_NOBODY 65534 /* what the kernel calls everybody whom it cannot name */
+
+/*
+ * D-18: the uid that owns the daemon, and root.  Nobody's own daemon has no other operator than
+ * itself: it is what is left where there is nobody to ask.
+ */
+static bool
+client_is_operator(const struct client *c)
+{
+	uint32_t operator = c->broker->config->operator;
+
+	return c->uid == operator || (c->uid == 0 && operator != UID_NOBODY);
+}
 
 static struct operation *
 client_operation(struct client *c, struct slice id)
@@ -70,6 +86,15 @@ client_replay(struct client *c, const struct ended *e, uint64_t after)
 	link_notify(c->link, MSG_operation_event, &event);
 }
 
+/* "The only one there is" says nothing where there are several. */
+static bool
+client_must_name(const struct broker *b)
+{
+	const struct session *first = TAILQ_FIRST(&b->sessions);
+
+	return first != NULL ? TAILQ_NEXT(first, link) != NULL : b->nended > 1;
+}
+
 static void
 handle_attach(struct client *c, const struct message *m)
 {
@@ -79,6 +104,11 @@ handle_attach(struct client *c, const struct message *m)
 	const struct ended *e;
 	struct msg_operation_attach_reply reply = { 0 };
 
+	if (id.n == 0 && client_must_name(c->broker)) {
+		link_refuse(c->link, m->msgid, "invalid_argument",
+		    "there are several operations: name one", false);
+		return;
+	}
 	if (op != NULL && !op->told) {
 		op->client = c;
 		reply.operation = slice_of(op->id);
@@ -183,6 +213,31 @@ static const struct {
 	{ MSG_output_close, handle_output_close },
 };
 
+/* Until there are principals for others, everything here is the operator's. */
+static void
+client_refuse_stranger(struct client *c, const struct message *m)
+{
+	char text[256];
+
+	if (m->kind != MSG_REQUEST)
+		return;
+	snprintf(text, sizeof text,
+	    "uid %u is not the operator of this daemon, who is uid %u%s; no other principal is "
+	    "known to this version",
+	    c->uid, c->broker->config->operator,
+	    c->broker->config->operator == UID_NOBODY || c->broker->config->operator == 0
+		? "" : " or root");
+	link_refuse(c->link, m->msgid, "permission_denied", text, false);
+}
+
+static void
+client_forget_silence(struct client *c)
+{
+	if (c->silence != NULL)
+		event_free(c->silence);
+	c->silence = NULL;
+}
+
 static void
 client_on_message(struct link *l, const struct message *m, void *arg)
 {
@@ -190,11 +245,40 @@ client_on_message(struct link *l, const struct message *m, void *arg)
 
 	(void)l;
 	broker_tick(c->broker);
+	if (m->type == MSG_hello) {
+		client_forget_silence(c);
+		return;
+	}
+	if (!client_is_operator(c)) {
+		client_refuse_stranger(c, m);
+		return;
+	}
 	for (size_t i = 0; i < countof(handlers); i++)
 		if (handlers[i].type == m->type) {
 			handlers[i].handle(c, m);
 			return;
 		}
+}
+
+/* The supervisor counts who is there. */
+static void
+client_tell_gone(struct broker *b, uint32_t uid, bool counted)
+{
+	struct control gone = { .verb = CONTROL_CLIENT_GONE, .uid = uid };
+
+	if (counted)
+		control_tell(b, &gone);
+}
+
+static void
+client_on_silence(evutil_socket_t fd, short events, void *arg)
+{
+	struct client *c = arg;
+
+	(void)fd;
+	(void)events;
+	log_info("client of uid %u says nothing and is dropped", c->uid);
+	link_close(c->link);
 }
 
 static void
@@ -221,6 +305,8 @@ client_on_end(
 		pipe_resume(&s->worker);
 	}
 	TAILQ_REMOVE(&b->clients, c, entry);
+	client_tell_gone(b, c->uid, c->counted);
+	client_forget_silence(c);
 	free(c);
 	if (b->settled && TAILQ_EMPTY(&b->clients))
 		event_base_loopexit(b->base, NULL);
@@ -244,22 +330,38 @@ static const struct link_handler client_handler = {
 	.on_drained = client_on_drained,
 };
 
-void
-client_create(struct broker *b, int fd, uint32_t uid, uint32_t gid, uint32_t pid)
+static bool
+client_watch(struct client *c)
 {
+	const struct timeval bound = { HELLO_MS / 1000, HELLO_MS % 1000 * 1000 };
+
+	if (!c->counted)
+		return true;
+	c->silence = evtimer_new(c->broker->base, client_on_silence, c);
+	return c->silence != NULL && event_add(c->silence, &bound) == 0;
+}
+
+void
+client_create(struct broker *b, int fd, const struct control *m)
+{
+	bool counted = m->flags & CONTROL_FROM_SOCKET;
 	struct client *c = calloc(1, sizeof *c);
 
-	if (c == NULL) {
-		log_error("cannot take a client: out of memory");
-		util_close(&fd);
+	if (c != NULL) {
+		*c = (struct client){ .broker = b, .uid = m->uid, .gid = m->gid, .pid = m->pid,
+			.counted = counted };
+		if (client_watch(c))
+			c->link = link_open(b->base, steal_fd(&fd), ROLE_BROKER, ROLE_CLIENT,
+			    &client_handler, c);
+	}
+	if (c != NULL && c->link != NULL) {
+		TAILQ_INSERT_TAIL(&b->clients, c, entry);
 		return;
 	}
-	*c = (struct client){ .broker = b, .uid = uid, .gid = gid, .pid = pid };
-	c->link = link_open(b->base, fd, ROLE_BROKER, ROLE_CLIENT, &client_handler, c);
-	if (c->link == NULL) {
-		log_error("cannot take a client: out of memory");
-		free(c);
-		return;
-	}
-	TAILQ_INSERT_TAIL(&b->clients, c, entry);
+	log_error("cannot take a client: out of memory");
+	util_close(&fd);
+	if (c != NULL)
+		client_forget_silence(c);
+	free(c);
+	client_tell_gone(b, m->uid, counted);
 }

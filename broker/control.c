@@ -44,7 +44,7 @@ static void
 handle_client(struct broker *b, const struct control *c, int fds[CONTROL_FDS_MAX], unsigned n)
 {
 	if (n == 1)
-		client_create(b, steal_fd(&fds[0]), c->uid, c->gid, c->pid);
+		client_create(b, steal_fd(&fds[0]), c);
 }
 
 static void

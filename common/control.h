@@ -19,7 +19,7 @@ enum control_verb {
 	/* supervisor -> broker */
 	CONTROL_SEGMENT = 1, /* fd: a new journal segment, write-only, append-only; index: its number; count: bytes reserved */
 	CONTROL_LEDGER, /* fd: link to the ledger */
-	CONTROL_CLIENT, /* fd: link to a local client; uid, gid, pid as the kernel gave them */
+	CONTROL_CLIENT, /* fd: link to a local client; uid, gid, pid as the kernel gave them; flags: CONTROL_FROM_SOCKET */
 	CONTROL_LINK, /* session, kind, index; fds: link (or stdin pipe's write end for a command), stdout, stderr: see enum child_kind */
 	CONTROL_STARTED, /* session, kind, index: the exec happened */
 	CONTROL_REFUSED, /* session, kind, index, layer, error: not born */
@@ -36,6 +36,7 @@ enum control_verb {
 	CONTROL_SIGNAL, /* session, kind, index, error: this signal number, to the command's process */
 	CONTROL_MORE, /* the next segment, please; count: bytes to reserve */
 	CONTROL_SETTLED, /* after CONTROL_SHUTDOWN: nothing is open */
+	CONTROL_CLIENT_GONE, /* uid: one that came with CONTROL_FROM_SOCKET has ended */
 
 	/* supervisor -> client */
 	CONTROL_BROKER = 64, /* fd: link to the broker (again, after a broker's death) */
@@ -50,6 +51,8 @@ enum child_kind {
 };
 
 #define CONTROL_WITH_INPUT 1u
+/* To a broker: it came through the daemon's socket, from anybody who can reach that. */
+#define CONTROL_FROM_SOCKET 2u
 
 /* May this signal be sent to a command?  Those of a terminal and a shell, none that kills
  * for sure: that is CONTROL_KILL's. */

@@ -359,6 +359,8 @@ check_command(struct parser *p)
 		if (o->command != NULL)
 			return usage_error(
 			    p, "--: %s takes no COMMAND", command_name(p->command));
+		if (p->command == COMMAND_daemon && !o->has_config && !o->has_check && !o->show)
+			return usage_error(p, "caissond: needs -c FILE, what it serves");
 		return 0;
 	}
 	if (o->command != NULL && (o->ncommand == 0 || *o->command[0] == '\0'))
@@ -381,7 +383,8 @@ static void
 add_environment(struct parser *p)
 {
 	struct options *o = p->o;
-	const char *config = getenv("CAISSON_CONFIG"), *state = getenv("CAISSON_STATE");
+	const char *config = getenv("CAISSON_CONFIG"), *state = getenv("CAISSON_STATE"),
+		   *path = getenv("CAISSON_SOCKET");
 
 	if (!o->has_config && config != NULL && *config != '\0' &&
 	    !(p->command == COMMAND_exec || o->command != NULL)) {
@@ -391,6 +394,10 @@ add_environment(struct parser *p)
 	if (!o->has_state && state != NULL && *state != '\0') {
 		o->has_state = true;
 		o->state = state;
+	}
+	if (!o->has_socket && path != NULL && *path != '\0') {
+		o->has_socket = true;
+		o->socket = path;
 	}
 }
 

@@ -13,7 +13,7 @@
 #define PING_MS		 1000
 #define PINGS_MISSED_MAX 5
 #define UNREADY_PINGS_MAX 60 /* of a broker: the ledger may have much to read first */
-#define GRACE_MS	 3000  /* a broker may settle, a ledger may catch up for this long */
+#define GRACE_MS	 3000  /* a ledger may catch up for this long at the end */
 #define RESTARTS_MS	 10000 /* more than RESTARTS_MAX deaths in it are too many */
 #define BACK_OFF_LAST_MS 5000
 
@@ -92,9 +92,19 @@ too_many_deaths(struct host *h)
 	return many;
 }
 
+void
+host_serve(struct host *h, bool served)
+{
+	if (h->serving == served || !h->o.on_clients)
+		return;
+	h->serving = served;
+	h->o.on_clients(served, h->o.arg);
+}
+
 static void
 broker_gone(struct host *h)
 {
+	host_serve(h, false);
 	if (h->stage == STAGE_RUNNING && too_many_deaths(h)) {
 		log_error(
 		    "the broker died %d times in %d s", RESTARTS_MAX + 1, RESTARTS_MS / 1000);
@@ -231,12 +241,24 @@ host_shutdown(struct host *h)
 		return;
 	h->stage = STAGE_SETTLING;
 	STOP_POINT("supervisor.shutdown");
-	arm(h->deadline, GRACE_MS);
+	arm(h->deadline, (unsigned)h->o.config->limits.shutdown_grace);
 	if (h->services[BROKER].launch)
 		peer_send(h->services[BROKER].peer, &m, NULL, 0);
 	else
 		children_kill_all(h->children, ENDING_shutdown);
 	event_active(h->ledger_again, EV_TIMEOUT, 0); /* host_go_on(), from the loop */
+}
+
+void
+host_kill(struct host *h)
+{
+	unsigned i;
+
+	host_shutdown(h);
+	for (i = 0; i < SERVICES; i++)
+		if (h->services[i].launch)
+			launch_kill(h->services[i].launch, ENDING_shutdown);
+	children_kill_all(h->children, ENDING_shutdown);
 }
 
 /* ---- making it --------------------------------------------------------------------- */
@@ -302,13 +324,15 @@ host_create(struct event_base *base, const struct host_options *o)
 	h->back_off_ms = BACK_OFF_FIRST_MS;
 	for (i = 0; i < SERVICES; i++)
 		h->services[i] = (struct service){ .host = h, .id = i, .uid = UID_CLAIM_NONE };
-	h->client_facts = read_client_facts(o->client_fd);
-	h->client = peer_open(base, o->client_fd, &client_handler, h);
+	if (o->client_fd >= 0) {
+		h->client_facts = read_client_facts(o->client_fd);
+		h->client = peer_open(base, o->client_fd, &client_handler, h);
+	}
 	h->children = children_create(base, o->config, o->facts.kind, &children_handler, h);
 	h->ping = event_new(base, -1, EV_PERSIST, host_on_ping, h);
 	h->deadline = evtimer_new(base, host_on_deadline, h);
 	h->ledger_again = evtimer_new(base, host_on_ledger_again, h);
-	if (!h->client || !h->children || !h->ping || !h->deadline || !h->ledger_again) {
+	if ((o->client_fd >= 0 && !h->client) || !h->children || !h->ping || !h->deadline || !h->ledger_again) {
 		host_destroy(h);
 		return NULL;
 	}

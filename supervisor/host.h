@@ -20,12 +20,18 @@
 
 struct event_base;
 struct host;
+struct ucred;
 
 struct host_options {
 	const struct conf_namespace *config;
 	struct pack_facts facts; /* now_ms is read anew for every broker */
 	struct rundir *run;
-	int client_fd; /* control link to the client; taken */
+	int client_fd; /* of a private run: control link to the client; taken.  -1: a daemon */
+	/* A daemon's: clients can be handed over from now on; false: no more, and those that
+	 * were are gone.  NULL in a private run. */
+	void (*on_clients)(bool served, void *arg);
+	/* One that was handed over is gone.  0, or -EPROTO if there was none of that uid. */
+	int (*on_client_gone)(uid_t uid, void *arg);
 	/* Everything is gone; `status`: 0, or 125 if nothing could be started (any more). */
 	void (*on_done)(int status, void *arg);
 	void *arg;
@@ -41,5 +47,10 @@ void host_destroy(struct host *h);
 
 /* The client is gone, or wants us gone, or we were told to end.  Again is once. */
 void host_shutdown(struct host *h);
+/* At once: everything is killed, and on_done() follows when it is reaped. */
+void host_kill(struct host *h);
+
+/* A daemon's: hands a client to the broker.  Takes `fd`. */
+void host_client(struct host *h, int fd, const struct ucred *peer);
 
 #endif /* SUPERVISOR_HOST_H */

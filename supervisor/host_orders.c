@@ -48,6 +48,18 @@ connect_client(struct host *h)
 	STOP_POINT("supervisor.after_client");
 }
 
+void
+host_client(struct host *h, int fd, const struct ucred *peer)
+{
+	struct control m = { .verb = CONTROL_CLIENT,
+		.flags = CONTROL_FROM_SOCKET,
+		.uid = peer->uid,
+		.gid = peer->gid,
+		.pid = (uint32_t)peer->pid };
+
+	peer_send(h->services[BROKER].peer, &m, &fd, 1);
+}
+
 /* ---- what the broker asks for ------------------------------------------------------ */
 
 /*
@@ -96,9 +108,18 @@ handle_ready(struct host *h, const struct control *c)
 	if (h->ready)
 		return -EPROTO;
 	h->ready = true;
-	if (h->stage == STAGE_RUNNING)
+	if (h->stage != STAGE_RUNNING)
+		return 0;
+	if (h->client)
 		connect_client(h);
+	host_serve(h, true);
 	return 0;
+}
+
+static int
+handle_client_gone(struct host *h, const struct control *c)
+{
+	return h->serving ? h->o.on_client_gone((uid_t)c->uid, h->o.arg) : -EPROTO;
 }
 
 static int
@@ -149,6 +170,7 @@ static const struct {
 	{ CONTROL_SIGNAL, handle_signal },
 	{ CONTROL_MORE, handle_more },
 	{ CONTROL_SETTLED, handle_settled },
+	{ CONTROL_CLIENT_GONE, handle_client_gone },
 };
 
 static void
@@ -192,6 +214,9 @@ service_on_end(int error, void *arg)
 {
 	struct service *s = arg;
 
+	/* Who connects from now on is the next one's. */
+	if (s->id == BROKER)
+		host_serve(s->host, false);
 	if (error == 0 || !s->launch)
 		return;
 	log_error("the control link of the %s broke: %s: killed", service_names[s->id],

@@ -47,6 +47,7 @@ struct host {
 	enum host_stage stage;
 	int status;
 	bool ready;			    /* this broker's CONTROL_READY has come */
+	bool serving;			    /* on_clients(true) was called */
 	unsigned unready_pings; /* sent to a broker that is not ready */
 	uint64_t death_at_ms[RESTARTS_MAX]; /* of brokers, a ring */
 	unsigned deaths;
@@ -68,6 +69,9 @@ void service_drop_peer(struct service *s);
 /* Says, once, why a service cannot be started. */
 void service_explain(const struct service *s, enum layer layer, int error);
 extern const struct launch_handler service_handler; /* host.c */
+
+/* A daemon's clients can be served from now on, or no more. */
+void host_serve(struct host *h, bool served);
 
 /* host_orders.c: what comes over the services' control links. */
 extern const struct peer_handler service_peers[SERVICES];

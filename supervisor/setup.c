@@ -234,9 +234,10 @@ apply_options(struct builder *b)
 
 /* ---- grants ------------------------------------------------------------------------ */
 
-/* One capability over `path` (taken in as it is), one action. */
+/* One capability of a runtime's over a path that is still empty, one action. */
 static struct conf_capability *
-add_grant(struct builder *b, const char *id, const char *namespace, const char *action)
+add_grant(struct builder *b, size_t runtime, const char *id, const char *namespace,
+    const char *action)
 {
 	struct conf_grant *g = add("grants", &b->c->grants);
 	const struct conf_section *s =
@@ -244,7 +245,7 @@ add_grant(struct builder *b, const char *id, const char *namespace, const char *
 	struct conf_capability *c;
 
 	if (!g || !set(&g->id, "%s", id) ||
-	    !set(&g->subject, "agent:%s", b->c->runtimes.v[0].id) ||
+	    !set(&g->subject, "agent:%s", b->c->runtimes.v[runtime].id) ||
 	    !set(&g->issuer, "%s", b->c->authority) ||
 	    !set(&g->namespace, "%s", b->c->namespace))
 		return NULL;
@@ -264,7 +265,7 @@ add_allow(struct builder *b, const struct option_pair *allow, size_t i)
 	char id[32];
 
 	snprintf(id, sizeof(id), "allow-%zu", i + 1);
-	c = add_grant(b, id, WORKSPACE_NAMESPACE, allow->left);
+	c = add_grant(b, 0, id, WORKSPACE_NAMESPACE, allow->left);
 	if (!c)
 		return no_memory(b);
 	c->resource.scope = scope_descendants;
@@ -294,18 +295,18 @@ is_taken(const struct conf_namespace *c, const char *id)
 	return false;
 }
 
-/* Who starts a run allows it: the one grant that no file has to spell out. */
+/* Who starts a run or a daemon allows it: the one grant that no file has to spell out. */
 static int
-add_invoke(struct builder *b)
+add_invoke(struct builder *b, size_t runtime)
 {
-	const char *agent = b->c->runtimes.v[0].id;
+	const char *agent = b->c->runtimes.v[runtime].id;
 	struct conf_capability *c;
 	char id[32] = "run";
 	unsigned n;
 
 	for (n = 2; is_taken(b->c, id); n++)
 		snprintf(id, sizeof(id), "run-%u", n);
-	c = add_grant(b, id, EXECUTION_NAMESPACE, "invoke");
+	c = add_grant(b, runtime, id, EXECUTION_NAMESPACE, "invoke");
 	if (!c || conf_words_add(&c->resource.path, agent, strlen(agent)) < 0)
 		return no_memory(b);
 	c->resource.scope = scope_exact;
@@ -392,10 +393,32 @@ setup_private(
 	memset(ret, 0, sizeof(*ret));
 	ret->kind = command == COMMAND_exec ? operation_kind_command : operation_kind_turn;
 	r = file ? from_file(&b) : from_nothing(&b);
-	if (r < 0 || (r = apply_options(&b)) < 0 || (r = add_invoke(&b)) < 0 ||
+	if (r < 0 || (r = apply_options(&b)) < 0 || (r = add_invoke(&b, 0)) < 0 ||
 	    (r = set_timeout(&b)) < 0 || (r = conf_complete(b.c, file, err)) < 0)
 		return r;
 	return conf_resolve(b.c, file, err);
+}
+
+int
+setup_daemon(const struct options *o, struct setup *ret, char err[CONF_ERROR_MAX])
+{
+	struct builder b = {
+		.command = COMMAND_daemon, .o = o, .s = ret, .c = &ret->config, .err = err
+	};
+	size_t i;
+	int r;
+
+	memset(ret, 0, sizeof(*ret));
+	ret->kind = operation_kind_turn;
+	r = conf_open(o->config, b.c, err);
+	for (i = 0; r == 0 && i < b.c->runtimes.n; i++)
+		r = add_invoke(&b, i);
+	if (r == 0)
+		r = conf_complete(b.c, o->config, err);
+	if (r == 0)
+		r = conf_resolve(b.c, o->config, err);
+	ret->timeout_ms = b.c->limits.turn_timeout;
+	return r;
 }
 
 void

@@ -1,10 +1,9 @@
-#include "supervisor/state.h"
+#include "supervisor/state_private.h"
 
-#include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -17,8 +16,8 @@
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
 
-static int
-fail(char err[STATE_ERROR_MAX], const char *dir, const char *what, int error)
+int
+state_fail(char err[STATE_ERROR_MAX], const char *dir, const char *what, int error)
 {
 	snprintf(
 	    err, STATE_ERROR_MAX, "--state %.400s: cannot %s: %s", dir, what, strerror(error));
@@ -53,10 +52,10 @@ open_dir(const char *dir, int *ret, char err[STATE_ERROR_MAX])
 	int r = make_dirs(dir);
 
 	if (r < 0)
-		return fail(err, dir, "create it", -r);
+		return state_fail(err, dir, "create it", -r);
 	fd = open(dir, DIR_FLAGS);
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return fail(err, dir, "open it", errno);
+		return state_fail(err, dir, "open it", errno);
 	if (st.st_uid != geteuid() || (st.st_mode & 022)) {
 		snprintf(err, STATE_ERROR_MAX,
 		    "--state %.400s: others can write there, expected a directory of your own",
@@ -67,9 +66,8 @@ open_dir(const char *dir, int *ret, char err[STATE_ERROR_MAX])
 	return 0;
 }
 
-/* Opens `name` beneath `dir_fd`, making it if it is not there. */
-static int
-open_subdir(int dir_fd, const char *name)
+int
+state_open_subdir(int dir_fd, const char *name)
 {
 	int fd;
 
@@ -147,38 +145,50 @@ make_run_dir(int runs_fd, char **ret_id)
 	return -EEXIST;
 }
 
-static int
-fill_run(struct rundir *run, int run_fd, const char *dir)
+int
+state_set_paths(struct rundir *run, const char *dir, const char *place)
 {
 	cleanup_free char *real = realpath(dir, NULL);
 
 	if (!real)
 		return -errno;
-	run->lock_fd = openat(run_fd, "lock", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (run->lock_fd < 0 || flock(run->lock_fd, LOCK_EX | LOCK_NB) < 0)
-		return -errno;
-	run->journal_fd = open_subdir(run_fd, "journal");
-	if (run->journal_fd < 0)
-		return run->journal_fd;
-	run->index_fd = open_subdir(run_fd, "index");
-	if (run->index_fd < 0)
-		return run->index_fd;
-	if (asprintf(&run->journal, "%s/runs/%s/journal", real, run->id) < 0 ||
-	    asprintf(&run->index, "%s/runs/%s/index", real, run->id) < 0)
+	if (asprintf(&run->journal, "%s/%s/%s/journal", real, place, run->id) < 0 ||
+	    asprintf(&run->index, "%s/%s/%s/index", real, place, run->id) < 0)
 		return -ENOMEM;
-	return fsync(run_fd) < 0 ? -errno : 0;
+	return 0;
 }
 
 int
-rundir_create(const char *dir, struct rundir *ret, char err[STATE_ERROR_MAX])
+state_open_stores(int run_fd, struct rundir *run)
 {
-	cleanup_free char *fallback = dir ? NULL : state_dir_default();
-	cleanup_fd int fd = -1, runs_fd = -1, run_fd = -1;
+	run->journal_fd = state_open_subdir(run_fd, "journal");
+	if (run->journal_fd < 0)
+		return run->journal_fd;
+	run->index_fd = state_open_subdir(run_fd, "index");
+	if (run->index_fd < 0)
+		return run->index_fd;
+	return fsync(run_fd) < 0 ? -errno : 0;
+}
+
+static int
+fill_run(struct rundir *run, int run_fd, const char *dir)
+{
 	int r;
 
-	*ret = (struct rundir){
-		.lock_fd = -1, .journal_fd = -1, .index_fd = -1, .reader_gid = (gid_t)-1
-	};
+	run->lock_fd = openat(run_fd, "lock", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (run->lock_fd < 0 || flock(run->lock_fd, LOCK_EX | LOCK_NB) < 0)
+		return -errno;
+	r = state_open_stores(run_fd, run);
+	return r < 0 ? r : state_set_paths(run, dir, "runs");
+}
+
+int
+state_open(const char *dir, uint8_t ret_key[STATE_KEY], char err[STATE_ERROR_MAX])
+{
+	cleanup_free char *fallback = dir ? NULL : state_dir_default();
+	cleanup_fd int fd = -1;
+	int r;
+
 	if (!dir)
 		dir = fallback;
 	if (!dir) {
@@ -189,21 +199,37 @@ rundir_create(const char *dir, struct rundir *ret, char err[STATE_ERROR_MAX])
 	r = open_dir(dir, &fd, err);
 	if (r < 0)
 		return r;
-	r = read_key(fd, ret->key);
+	r = read_key(fd, ret_key);
 	if (r == -ENOENT && (r = make_key(fd)) == 0)
-		r = read_key(fd, ret->key);
+		r = read_key(fd, ret_key);
 	if (r < 0)
-		return fail(err, dir, "read or make the file key in it", -r);
-	runs_fd = open_subdir(fd, "runs");
+		return state_fail(err, dir, "read or make the file key in it", -r);
+	return steal_fd(&fd);
+}
+
+int
+rundir_create(const char *dir, struct rundir *ret, char err[STATE_ERROR_MAX])
+{
+	cleanup_free char *fallback = dir ? NULL : state_dir_default();
+	cleanup_fd int fd = -1, runs_fd = -1, run_fd = -1;
+	int r;
+
+	*ret = RUNDIR_NONE;
+	if (!dir)
+		dir = fallback;
+	fd = state_open(dir, ret->key, err);
+	if (fd < 0)
+		return fd;
+	runs_fd = state_open_subdir(fd, "runs");
 	if (runs_fd < 0)
-		return fail(err, dir, "make the directory runs in it", -runs_fd);
+		return state_fail(err, dir, "make the directory runs in it", -runs_fd);
 	run_fd = make_run_dir(runs_fd, &ret->id);
 	if (run_fd < 0)
-		return fail(err, dir, "make a run in it", -run_fd);
+		return state_fail(err, dir, "make a run in it", -run_fd);
 	r = fill_run(ret, run_fd, dir);
 	if (r == 0 && fsync(runs_fd) < 0)
 		r = -errno;
-	return r < 0 ? fail(err, dir, "make a run in it", -r) : 0;
+	return r < 0 ? state_fail(err, dir, "make a run in it", -r) : 0;
 }
 
 void
@@ -239,8 +265,8 @@ set_append_only(int fd, bool on)
 }
 
 /* As journal_name(), whose module is linked with a hash that the supervisor has no use for. */
-static void
-segment_name(char name[17], uint64_t number)
+void
+state_segment_name(char name[17], uint64_t number)
 {
 	snprintf(name, 17, "journal.%08u", (unsigned)(number % 100000000));
 }
@@ -274,7 +300,7 @@ rundir_segment(struct rundir *run, uint64_t bytes, int *ret_fd, uint64_t *ret_nu
 	char name[17];
 	int r;
 
-	segment_name(name, run->segments + 1);
+	state_segment_name(name, run->segments + 1);
 	fd = openat(run->journal_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
@@ -295,7 +321,7 @@ rundir_seal(struct rundir *run)
 	for (; run->sealed < run->segments; run->sealed++) {
 		cleanup_fd int fd = -1;
 
-		segment_name(name, run->sealed + 1);
+		state_segment_name(name, run->sealed + 1);
 		fd = openat(run->journal_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 		if (fd >= 0)
 			set_append_only(fd, false);
@@ -304,13 +330,61 @@ rundir_seal(struct rundir *run)
 
 /* ---- the ledger's uid -------------------------------------------------------------- */
 
+/* Segments of the daemons before us; they are sealed, or this could not be done. */
+static int
+give_segments(struct rundir *run, gid_t gid)
+{
+	uint64_t number;
+	char name[17];
+
+	for (number = 1; number <= run->segments; number++) {
+		cleanup_fd int fd = -1;
+
+		state_segment_name(name, number);
+		fd = openat(run->journal_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+		if (fd < 0 && errno == ENOENT)
+			continue;
+		if (fd < 0 || fchown(fd, (uid_t)-1, gid) < 0 || fchmod(fd, 0440) < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+/* Index and head: regular files with one name each, whatever a ledger has made there. */
+static int
+give_index(const struct rundir *run, uid_t uid, gid_t gid)
+{
+	struct dirent **names = NULL;
+	int i, n = scandirat(run->index_fd, ".", &names, NULL, NULL), r = n < 0 ? -errno : 0;
+
+	for (i = 0; i < n; i++) {
+		const char *name = names[i]->d_name;
+		cleanup_fd int fd =
+		    openat(run->index_fd, name, O_PATH | O_CLOEXEC | O_NOFOLLOW);
+		struct stat st;
+
+		if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1 &&
+		    fchownat(fd, "", uid, gid, AT_EMPTY_PATH) < 0)
+			r = -errno;
+	}
+	for (i = 0; i < n; i++)
+		free(names[i]);
+	free(names);
+	return r;
+}
+
 int
 rundir_give(struct rundir *run, uid_t uid, gid_t gid)
 {
-	assert(run->segments == 0);
+	int r;
+
 	if (fchown(run->index_fd, uid, gid) < 0 ||
 	    fchown(run->journal_fd, (uid_t)-1, gid) < 0 || fchmod(run->journal_fd, 0750) < 0)
 		return -errno;
-	run->reader_gid = gid;
-	return 0;
+	r = give_segments(run, gid);
+	if (r == 0)
+		r = give_index(run, uid, gid);
+	if (r == 0)
+		run->reader_gid = gid;
+	return r;
 }

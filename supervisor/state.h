@@ -5,13 +5,15 @@
  *     STATE/runs/YYYYMMDDTHHMMSS-xxxxxx/lock     locked as long as its caissond lives
  *                                       journal/ journal.NNNNNNNN, the segments
  *                                       index/   the ledger's
+ *     STATE/namespaces/NAME/lock ...             the same for a daemon's namespace, for good
  *
- * Two runs share the key and nothing else.  Owns the descriptors of its run.  Nothing here
+ * Two of them share the key and nothing else.  Owns the descriptors of its run.  Nothing here
  * reads or changes what stands in a segment or in the index.  Never logs.
  */
 #ifndef SUPERVISOR_STATE_H
 #define SUPERVISOR_STATE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -22,7 +24,7 @@
 #define STATE_SEGMENT_MAX (64u << 20) /* bytes a broker may ask for at once */
 
 struct rundir {
-	char *id; /* YYYYMMDDTHHMMSS-xxxxxx */
+	char *id; /* YYYYMMDDTHHMMSS-xxxxxx, or the namespace */
 	char *journal, *index; /* absolute paths, for the ledger's chamber */
 	int lock_fd, journal_fd, index_fd;
 	uint8_t key[STATE_KEY];
@@ -31,6 +33,10 @@ struct rundir {
 	gid_t reader_gid; /* the group that may read segments; (gid_t)-1: the owner alone */
 };
 
+#define RUNDIR_NONE                                                                            \
+	((struct rundir){                                                                      \
+	    .lock_fd = -1, .journal_fd = -1, .index_fd = -1, .reader_gid = (gid_t)-1 })
+
 /*
  * Makes a run in the state directory `dir`; NULL: /var/lib/caisson as root, else
  * $XDG_STATE_HOME/caisson or ~/.local/state/caisson.  What is missing is made, 0700.
@@ -38,12 +44,29 @@ struct rundir {
  * be finished either way.
  */
 int rundir_create(const char *dir, struct rundir *ret, char err[STATE_ERROR_MAX]);
+
+#define STATE_NAMESPACE_MAX 64 /* bytes of a namespace that has a directory */
+
+/* May this namespace be a directory's name?  Letters, digits, - _ and ., which is not first. */
+bool rundir_may_name(const char *namespace);
+
+/*
+ * Opens the directory of a daemon's namespace, made if it is not there, and locks it.  Numbers
+ * of segments go on.  Waits, for seconds at most, until broker and ledger of a caissond that was
+ * killed have ended.  As root takes the append-only flag from what they left.  Returns 0; or
+ * a negative errno with one line in `err`: -EWOULDBLOCK if another caissond holds it, whose pid
+ * is named.  `ret` can be finished either way.
+ */
+int rundir_open(const char *dir, const char *namespace, struct rundir *ret,
+    char err[STATE_ERROR_MAX]);
+
 /* Closes everything, the lock last.  The directory stays: it is the record. */
 void rundir_finish(struct rundir *run);
 
 /*
- * As root: lets the ledger, which runs as `uid` and `gid` for the life of the run, read the
- * segments and own the index.  Before the first segment.  0 or a negative errno.
+ * As root: lets the ledger, which runs as `uid` and `gid` as long as we live, read the
+ * segments and own the index, also those that there are.  Before the first segment of ours.
+ * 0 or a negative errno.
  */
 int rundir_give(struct rundir *run, uid_t uid, gid_t gid);
 

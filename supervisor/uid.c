@@ -72,8 +72,11 @@ uid_claim_in(const char *path, const struct uid_range *range, struct uid_claim *
 int
 uid_claim(const struct uid_range *range, struct uid_claim *ret)
 {
-	if ((mkdir(UID_DIR_PARENT, 0755) < 0 && errno != EEXIST) ||
-	    (mkdir(UID_DIR, 0700) < 0 && errno != EEXIST))
+	if (mkdir(UID_DIR_PARENT, 0755) == 0)
+		(void)chmod(UID_DIR_PARENT, 0755); /* sockets lie there: whatever the umask says */
+	else if (errno != EEXIST)
+		return -errno;
+	if (mkdir(UID_DIR, 0700) < 0 && errno != EEXIST)
 		return -errno;
 	return uid_claim_in(UID_DIR, range, ret);
 }

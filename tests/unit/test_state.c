@@ -4,12 +4,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <check.h>
@@ -297,11 +299,127 @@ START_TEST(a_segment_is_never_made_over_another)
 }
 END_TEST
 
+/* ---- a daemon's namespace ---------------------------------------------------------- */
+
+static struct rundir
+open_namespace(void)
+{
+	struct rundir run;
+
+	ck_assert_msg(rundir_open(dir, "n", &run, err) == 0, "%s", err);
+	return run;
+}
+
+START_TEST(a_namespace_has_one_holder_and_its_segments_go_on)
+{
+	struct rundir run = open_namespace(), other;
+	uint64_t number;
+	char expected[64];
+	int fd, i;
+
+	ck_assert_uint_eq(run.segments, 0);
+	ck_assert_int_eq(rundir_open(dir, "n", &other, err), -EWOULDBLOCK);
+	snprintf(expected, sizeof(expected), "the namespace n is held by caissond, pid %d",
+	    (int)getpid());
+	ck_assert_ptr_nonnull(strstr(err, expected));
+	rundir_finish(&other);
+	ck_assert_int_eq(rundir_open(dir, "m", &other, err), 0);
+	ck_assert_int_eq(memcmp(run.key, other.key, STATE_KEY), 0);
+	rundir_finish(&other);
+	for (i = 1; i <= 11; i++) {
+		ck_assert_int_eq(rundir_segment(&run, STATE_SEGMENT_MIN, &fd, &number), 0);
+		ck_assert_uint_eq(number, (uint64_t)i);
+		close(fd);
+	}
+	rundir_seal(&run);
+	rundir_finish(&run);
+	run = open_namespace();
+	ck_assert_uint_eq(run.segments, 11);
+	ck_assert_int_eq(rundir_segment(&run, STATE_SEGMENT_MIN, &fd, &number), 0);
+	ck_assert_uint_eq(number, 12);
+	close(fd);
+	rundir_seal(&run);
+	rundir_finish(&run);
+}
+END_TEST
+
+/* Does that process wait for a lock?  The kernel lists who does. */
+static bool
+waits_for_lock(pid_t pid)
+{
+	cleanup_free char *line = NULL;
+	char waiter[32];
+	FILE *f = fopen("/proc/locks", "re");
+	bool found = false;
+	size_t cap = 0;
+
+	snprintf(waiter, sizeof(waiter), " %d ", (int)pid);
+	while (f && !found && getline(&line, &cap, f) >= 0)
+		found = strstr(line, "-> FLOCK") && strstr(line, waiter);
+	if (f)
+		fclose(f);
+	return found;
+}
+
+/* What a broker and a ledger hold whose supervisor is gone: until they have let go. */
+START_TEST(what_the_last_one_left_running_is_waited_for)
+{
+	struct rundir run = open_namespace();
+	uint64_t number;
+	int segment, ends[2], status;
+	char byte;
+	pid_t pid;
+
+	ck_assert_int_eq(rundir_segment(&run, STATE_SEGMENT_MIN, &segment, &number), 0);
+	ck_assert_int_eq(pipe(ends), 0);
+	pid = fork();
+	if (pid == 0) {
+		/* It has both files as they were opened, and not the lock. */
+		close(run.lock_fd);
+		close(ends[0]);
+		if (write(ends[1], "-", 1) != 1)
+			_exit(2);
+		while (!waits_for_lock(getppid()))
+			sched_yield();
+		_exit(write(ends[1], "x", 1) == 1 ? 0 : 1);
+	}
+	close(ends[1]);
+	close(segment);
+	ck_assert_int_eq(read(ends[0], &byte, 1), 1);
+	rundir_finish(&run);
+	run = open_namespace();
+	/* It had let go, which it says before. */
+	ck_assert_int_eq(read(ends[0], &byte, 1), 1);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	close(ends[0]);
+	rundir_finish(&run);
+}
+END_TEST
+
+START_TEST(only_what_may_be_a_file_names_a_namespace)
+{
+	static const struct {
+		const char *name;
+		bool may;
+	} cases[] = { { "default", true }, { "a-b_c.9", true }, { "", false }, { ".a", false },
+		{ "..", false }, { "a/b", false }, { "a b", false }, { "\xc3\xa4", false },
+		{ "0123456789012345678901234567890123456789012345678901234567890123", true },
+		{ "01234567890123456789012345678901234567890123456789012345678901234", false } };
+	size_t i;
+
+	for (i = 0; i < countof(cases); i++)
+		ck_assert_msg(rundir_may_name(cases[i].name) == cases[i].may, "%s",
+		    cases[i].name);
+}
+END_TEST
+
 int
 main(void)
 {
 	Suite *s = suite_create("state");
 	TCase *place = tcase_create("the directory"), *segments = tcase_create("segments");
+	TCase *namespaces = tcase_create("namespaces");
 	SRunner *runner;
 	int failed;
 
@@ -322,6 +440,11 @@ main(void)
 	tcase_add_test(segments, a_segment_is_never_made_over_another);
 	suite_add_tcase(s, place);
 	suite_add_tcase(s, segments);
+	tcase_add_checked_fixture(namespaces, setup, teardown);
+	tcase_add_test(namespaces, a_namespace_has_one_holder_and_its_segments_go_on);
+	tcase_add_test(namespaces, what_the_last_one_left_running_is_waited_for);
+	tcase_add_test(namespaces, only_what_may_be_a_file_names_a_namespace);
+	suite_add_tcase(s, namespaces);
 	runner = srunner_create(s);
 	srunner_run_all(runner, CK_ENV);
 	failed = srunner_ntests_failed(runner);

@@ -1,0 +1,339 @@
+#include "supervisor/daemon.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <event2/event.h>
+
+#include "common/log.h"
+#include "common/runtime_dir.h"
+#include "common/util.h"
+#include "supervisor/host.h"
+#include "supervisor/listen.h"
+#include "supervisor/notify.h"
+#include "supervisor/setup.h"
+
+struct daemon {
+	const struct options *o;
+	struct setup setup;
+	struct rundir dir;
+	char *path; /* of the socket */
+	struct event_base *base;
+	struct listen *listen;
+	struct host *host;
+	struct event *term, *interrupt, *hangup, *watchdog;
+	int ready_fd;  /* -n; -1: none, or told */
+	int parent_fd; /* of the process that waits in the foreground, likewise */
+	bool told, ending, killed;
+	int status;
+};
+
+/* ---- what happens ------------------------------------------------------------------ */
+
+/* Once: a broker that is replaced makes nobody less ready. */
+static void
+tell_ready(struct daemon *d)
+{
+	uint64_t ms = notify_watchdog_ms();
+	struct timeval tv = { (time_t)(ms / 1000), (suseconds_t)(ms % 1000 * 1000) };
+	char state[128];
+	int r;
+
+	if (d->told)
+		return;
+	d->told = true;
+	snprintf(state, sizeof(state), "READY=1\nMAINPID=%d\nSTATUS=serving the namespace %s",
+	    (int)getpid(), d->setup.config.namespace);
+	r = notify_send(state);
+	if (r < 0)
+		log_warn("cannot tell NOTIFY_SOCKET: %s", strerror(-r));
+	notify_ready(steal_fd(&d->ready_fd));
+	notify_ready(steal_fd(&d->parent_fd));
+	if (ms > 0)
+		event_add(d->watchdog, &tv);
+}
+
+static void
+daemon_on_clients(bool served, void *arg)
+{
+	struct daemon *d = arg;
+
+	if (!served) {
+		listen_pause(d->listen, true);
+		return;
+	}
+	if (d->ending)
+		return;
+	listen_resume(d->listen);
+	log_info("the namespace %s is served at %s", d->setup.config.namespace, d->path);
+	tell_ready(d);
+}
+
+static void
+daemon_on_client(int fd, const struct ucred *peer, void *arg)
+{
+	struct daemon *d = arg;
+
+	host_client(d->host, fd, peer);
+}
+
+static int
+daemon_on_client_gone(uid_t uid, void *arg)
+{
+	struct daemon *d = arg;
+
+	return listen_gone(d->listen, uid);
+}
+
+static void
+daemon_on_done(int status, void *arg)
+{
+	struct daemon *d = arg;
+
+	d->status = status;
+	event_base_loopbreak(d->base);
+}
+
+static void
+daemon_on_term(evutil_socket_t signo, short events, void *arg)
+{
+	struct daemon *d = arg;
+
+	(void)events;
+	if (d->ending) {
+		log_warn("told to end again: everything is killed");
+		d->killed = true;
+		host_kill(d->host);
+		return;
+	}
+	d->ending = true;
+	log_info("told to end by signal %d: what is open is ended", (int)signo);
+	notify_send("STOPPING=1");
+	listen_end(d->listen);
+	host_shutdown(d->host);
+}
+
+static void
+daemon_on_hangup(evutil_socket_t signo, short events, void *arg)
+{
+	struct daemon *d = arg;
+
+	(void)signo;
+	(void)events;
+	log_warn("SIGHUP: this version does not read %s again: nothing has changed; restart "
+		 "caissond to use a changed file",
+	    d->o->config);
+}
+
+static void
+daemon_on_watchdog(evutil_socket_t fd, short events, void *arg)
+{
+	(void)fd;
+	(void)events;
+	(void)arg;
+	notify_send("WATCHDOG=1");
+}
+
+/* ---- the start --------------------------------------------------------------------- */
+
+__attribute__((format(printf, 3, 4))) static int
+refuse(char err[DAEMON_ERROR_MAX], int error, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(err, DAEMON_ERROR_MAX, fmt, ap);
+	va_end(ap);
+	return error;
+}
+
+/* Nothing that a caller left open but the standard streams and the descriptor of -n. */
+static int
+take_descriptors(struct daemon *d, char err[DAEMON_ERROR_MAX])
+{
+	int fd, last;
+
+	do /* a closed 0, 1 or 2 would be the number of the next thing opened */
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	while (fd >= 0 && fd <= STDERR_FILENO && fcntl(fd, F_SETFD, 0) == 0);
+	util_close(&fd);
+	if (!d->o->has_ready_fd) {
+		closefrom(STDERR_FILENO + 1);
+		return 0;
+	}
+	last = (int)d->o->ready_fd;
+	if (last <= STDERR_FILENO || fcntl(last, F_SETFD, FD_CLOEXEC) < 0)
+		return refuse(err, -EBADF,
+		    "--ready-fd: %d is no open descriptor above 2, expected a pipe's end", last);
+	for (fd = STDERR_FILENO + 1; fd < last; fd++)
+		close(fd);
+	closefrom(last + 1);
+	d->ready_fd = last;
+	return 0;
+}
+
+/* Clients and children need descriptors; more than the soft limit of a login shell. */
+static void
+raise_descriptors(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
+static int
+find_socket(struct daemon *d, char err[DAEMON_ERROR_MAX])
+{
+	const struct conf_namespace *c = &d->setup.config;
+
+	if (!rundir_may_name(c->namespace))
+		return conf_refuse(err, d->o->config, c->at_namespace,
+		    "namespace: is a daemon's directory and socket, expected up to %d letters, "
+		    "digits, - _ and .",
+		    STATE_NAMESPACE_MAX);
+	d->path = d->o->has_socket ? strdup(d->o->socket)
+		  : c->socket	   ? strdup(c->socket)
+				   : runtime_socket_default(c->namespace);
+	if (d->path)
+		return 0;
+	return errno == ENOENT ? refuse(err, -ENOENT,
+				     "--socket PATH: is needed where XDG_RUNTIME_DIR is not set")
+			       : refuse(err, -ENOMEM, "out of memory");
+}
+
+static int
+go_into_background(struct daemon *d, char err[DAEMON_ERROR_MAX])
+{
+	int null, r;
+
+	if (d->o->foreground)
+		return 0;
+	r = notify_daemonize();
+	if (r < 0)
+		return refuse(err, r, "cannot go into the background: %s", strerror(-r));
+	d->parent_fd = r;
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0)
+		return refuse(err, -errno, "/dev/null: %s", strerror(errno));
+	close(null);
+	return 0;
+}
+
+static int
+watch(struct daemon *d)
+{
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGQUIT, SIG_IGN);
+	d->term = evsignal_new(d->base, SIGTERM, daemon_on_term, d);
+	d->interrupt = evsignal_new(d->base, SIGINT, daemon_on_term, d);
+	d->hangup = evsignal_new(d->base, SIGHUP, daemon_on_hangup, d);
+	d->watchdog = event_new(d->base, -1, EV_PERSIST, daemon_on_watchdog, d);
+	if (!d->term || !d->interrupt || !d->hangup || !d->watchdog ||
+	    event_add(d->term, NULL) < 0 || event_add(d->hangup, NULL) < 0 ||
+	    (d->o->foreground && event_add(d->interrupt, NULL) < 0))
+		return -ENOMEM;
+	if (!d->o->foreground)
+		signal(SIGINT, SIG_IGN);
+	return 0;
+}
+
+static int
+open_all(struct daemon *d, char err[DAEMON_ERROR_MAX])
+{
+	struct listen_options listen = {
+		.operator_uid = geteuid(), .on_client = daemon_on_client, .arg = d
+	};
+	int r;
+
+	if ((r = take_descriptors(d, err)) < 0 ||
+	    (r = setup_daemon(d->o, &d->setup, err)) < 0 || (r = find_socket(d, err)) < 0 ||
+	    (r = go_into_background(d, err)) < 0)
+		return r;
+	raise_descriptors();
+	/* Locks say our pid, and the base is of the process that uses it: not before. */
+	r = rundir_open(
+	    d->o->has_state ? d->o->state : NULL, d->setup.config.namespace, &d->dir, err);
+	if (r < 0)
+		return r;
+	d->base = event_base_new();
+	if (!d->base || event_base_priority_init(d->base, LISTEN_PRIORITIES) < 0)
+		return refuse(err, -ENOMEM, "out of memory");
+	listen.path = d->path;
+	r = listen_open(d->base, &listen, &d->listen, err);
+	if (r == 0 && (r = watch(d)) < 0)
+		refuse(err, r, "cannot start the event loop: out of memory");
+	return r;
+}
+
+static int
+serve(struct daemon *d, char err[DAEMON_ERROR_MAX])
+{
+	struct host_options o = {
+		.config = &d->setup.config,
+		.facts = { .kind = d->setup.kind,
+		    .timeout_ms = d->setup.timeout_ms,
+		    .operator_uid = geteuid(),
+		    .key = d->dir.key },
+		.run = &d->dir,
+		.client_fd = -1,
+		.on_clients = daemon_on_clients,
+		.on_client_gone = daemon_on_client_gone,
+		.on_done = daemon_on_done,
+		.arg = d,
+	};
+
+	d->host = host_create(d->base, &o);
+	if (!d->host)
+		return refuse(err, -ENOMEM, "cannot start: out of memory");
+	event_base_dispatch(d->base);
+	return 0;
+}
+
+static void
+close_all(struct daemon *d)
+{
+	struct event *events[] = { d->term, d->interrupt, d->hangup, d->watchdog };
+	size_t i;
+
+	host_destroy(d->host);
+	listen_close(d->listen);
+	for (i = 0; i < countof(events); i++)
+		if (events[i])
+			event_free(events[i]);
+	if (d->base)
+		event_base_free(d->base);
+	rundir_finish(&d->dir);
+	setup_finish(&d->setup);
+	util_close(&d->ready_fd);
+	util_close(&d->parent_fd);
+	free(d->path);
+}
+
+int
+daemon_run(const struct options *o, int *ret_status, char err[DAEMON_ERROR_MAX])
+{
+	struct daemon d = {
+		.o = o, .dir = RUNDIR_NONE, .ready_fd = -1, .parent_fd = -1, .status = 125
+	};
+	int r;
+
+	umask(077);
+	r = open_all(&d, err);
+	if (r == 0)
+		r = serve(&d, err);
+	close_all(&d);
+	if (d.killed) {
+		signal(SIGTERM, SIG_DFL);
+		raise(SIGTERM);
+	}
+	*ret_status = d.status;
+	return r;
+}

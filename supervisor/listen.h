@@ -1,0 +1,55 @@
+/*
+ * listen: the local socket of a daemon: who may be there, and how many.
+ *
+ * Owns the socket, its name, and the lock that says whose name it is: NAME.pid beside
+ * NAME.sock, which is the daemon's pid file, too.  Accepts, reads the kernel's credentials of the
+ * peer (D-14) and hands the descriptor on, unread.  Anybody who can reach the socket may
+ * connect: what they may do is the broker's to say (D-18).  Connections are bounded, in all and
+ * for each uid; a part of them is kept for the operator, so that nobody can shut it out.
+ */
+#ifndef SUPERVISOR_LISTEN_H
+#define SUPERVISOR_LISTEN_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#define LISTEN_MAX	   256 /* connections at once */
+#define LISTEN_OTHERS_MAX  128 /* of them, of uids that are not the operator */
+#define LISTEN_UID_MAX	   32  /* of one such uid */
+#define LISTEN_ERROR_MAX   512
+/* The base has so many: accepting comes last, after the end of a broker that is in the same turn
+ * of the loop, so that nobody is handed to one that is gone. */
+#define LISTEN_PRIORITIES  3
+
+struct event_base;
+struct listen;
+
+struct listen_options {
+	const char *path;
+	uid_t operator_uid; /* besides root */
+	/* One connection; takes `fd`. */
+	void (*on_client)(int fd, const struct ucred *peer, void *arg);
+	void *arg;
+};
+
+/*
+ * Makes the directory (0755 as root, else 0700) if it is not there, takes the lock, removes a
+ * socket that a dead daemon left, and listens; connections wait until listen_resume().  Returns
+ * 0; or a negative errno with one line in `err`: -EWOULDBLOCK if another daemon has the name,
+ * -ENAMETOOLONG, -EEXIST if something else than a socket is there.
+ */
+int listen_open(struct event_base *base, const struct listen_options *o, struct listen **ret,
+    char err[LISTEN_ERROR_MAX]);
+/* Removes socket and pid file.  Accepts NULL. */
+void listen_close(struct listen *l);
+
+/* Accepts from now on. */
+void listen_resume(struct listen *l);
+/* Accepts no more for now: who connects waits.  `gone`: so are all that were handed on. */
+void listen_pause(struct listen *l, bool gone);
+/* Accepts no more, and takes the name away: who connects learns it at once. */
+void listen_end(struct listen *l);
+/* One connection of `uid` has ended.  Returns 0, or -EPROTO if there was none. */
+int listen_gone(struct listen *l, uid_t uid);
+
+#endif /* SUPERVISOR_LISTEN_H */

@@ -1,0 +1,27 @@
+/*
+ * lockfile: a file that is locked as long as one caissond lives, and says its pid.
+ *
+ * The lock is of the open file, so the kernel gives it back however the holder ends.  The file
+ * is written by caissond alone and lies where nobody else can write.  Never logs.
+ */
+#ifndef SUPERVISOR_LOCKFILE_H
+#define SUPERVISOR_LOCKFILE_H
+
+#include <sys/types.h>
+
+/*
+ * Makes `name` beneath `dir_fd`, mode 0600, locks it and writes our pid.  Returns its
+ * descriptor; -EWOULDBLOCK with the holder's pid (0: unknown) in `*ret_holder`; another
+ * negative errno.
+ */
+int lockfile_take(int dir_fd, const char *name, pid_t *ret_holder);
+/* Removes the file while the lock is still held, then closes `fd`.  Accepts -1. */
+void lockfile_remove(int dir_fd, const char *name, int fd);
+
+/*
+ * Waits until nobody holds a lock of the open file `fd`, for `timeout_ms` at most, and takes
+ * it.  Blocks: for the start only.  Returns 0; -ETIMEDOUT; another negative errno.
+ */
+int lockfile_wait(int fd, unsigned timeout_ms);
+
+#endif /* SUPERVISOR_LOCKFILE_H */
