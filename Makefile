@@ -37,7 +37,6 @@ uses_client       := libevent_core jansson libbsd-overlay
 uses_supervisor   := libevent_core libseccomp yaml-0.1 libbsd-overlay
 uses_broker       := libevent_core libseccomp libcrypto libbsd-overlay
 uses_ledger       := libevent_core libseccomp libcrypto sqlite3 libbsd-overlay
-uses_worker       := libcap
 uses_worker/files := libevent_core libseccomp libcrypto libbsd-overlay
 also_broker       := broker/authority
 
@@ -45,7 +44,7 @@ also_broker       := broker/authority
 warnings := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
 	-Wcast-qual -Wvla -Wundef -Wformat=2 -Wimplicit-fallthrough -Wno-format-nonliteral \
 	$(if $(WERROR)$(CI),-Werror)
-all_pkgs := libevent_core libseccomp libbsd-overlay libcrypto sqlite3 yaml-0.1 jansson libcap
+all_pkgs := libevent_core libseccomp libbsd-overlay libcrypto sqlite3 yaml-0.1 jansson
 cppflags  = -D_GNU_SOURCE -I. -DVERSION='"$(VERSION)"' -DLIBEXECDIR='"$(LIBEXECDIR)"' $(pkg_cflags)
 pkg_cflags := $(shell $(PKG_CONFIG) --cflags $(all_pkgs) 2>/dev/null)
 CFLAGS   ?= -O2 -g
@@ -71,15 +70,18 @@ $(call ar,$(1)): $(call obj,$(1))
 endef
 $(foreach f,$(folders),$(eval $(call folder,$f)))
 
-libs_of = $(shell $(PKG_CONFIG) --libs $(uses_$(1)))
+libs_of = $(if $(uses_$(1)),$(shell $(PKG_CONFIG) --libs $(uses_$(1))))
 define program
-$B/$(1)/$(2): $O/$(dir_$(2))/main.o $(call ar,$(dir_$(2))) $(foreach a,$(also_$(dir_$(2))),$(call ar,$a)) $(if $(filter worker,$(dir_$(2))),,$(call ar,common))
+$B/$(1)/$(2): $O/$(dir_$(2))/main.o $(if $(filter worker,$(dir_$(2))),$(start)) $(call ar,$(dir_$(2))) $(foreach a,$(also_$(dir_$(2))),$(call ar,$a)) $(if $(filter worker,$(dir_$(2))),,$(call ar,common))
 	@mkdir -p $$(@D)
 	$$(call say,LD)
-	$$Q$$(CC) $(if $(filter worker,$(dir_$(2))),$$(static_link),-pie) $$(mode) $$(ldharden) $$(LDFLAGS) -o $$@ $$^ $$(call libs_of,$(dir_$(2))) -lpthread $$(LDLIBS)
+	$$Q$$(CC) $(if $(filter worker,$(dir_$(2))),$$(static_link),-pie) $$(mode) $$(ldharden) $$(LDFLAGS) -o $$@ $$^ $$(call libs_of,$(dir_$(2))) $(if $(filter worker,$(dir_$(2))),,-lpthread) $$(LDLIBS)
 endef
-# The launcher is static: its pages are few, and its start needs no file of the chamber.
-static_link = $(if $(filter asan,$(MODE)),-pie,-static)
+# The launcher is static: its pages are few, and its start needs no file of the chamber.  On
+# x86-64 it also begins by itself (worker/start/start.c).
+own_start   := $(if $(filter asan,$(MODE)),,$(filter x86_64,$(shell uname -m)))
+start       := $(if $(own_start),$O/worker/start/start.o)
+static_link := $(if $(filter asan,$(MODE)),-pie,-static $(if $(own_start),-nostdlib))
 $(foreach p,$(bin),$(eval $(call program,bin,$p)))
 $(foreach p,$(libexec),$(eval $(call program,libexec,$p)))
 
@@ -135,7 +137,7 @@ check-integration: all $(programs) stops			## tests against the real processes; 
 
 # The only two commands a newcomer needs install what is missing first.
 packages := build-essential pkg-config python3 libevent-dev libseccomp-dev \
-	libbsd-dev libcap-dev libyaml-dev libjansson-dev libssl-dev libsqlite3-dev check strace
+	libbsd-dev libyaml-dev libjansson-dev libssl-dev libsqlite3-dev check strace
 
 deps:						## install what is missing from Debian's packages
 	$Qsh tools/deps.sh $(packages)

@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <linux/seccomp.h>
 #include <linux/securebits.h>
 #include <stdbool.h>
@@ -7,8 +8,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-
-#include <sys/capability.h>
 
 #include "common/util.h"
 #include "worker/kernel.h"
@@ -93,18 +92,21 @@ confine_rlimits(const struct plan *p)
 void
 confine_capabilities(void)
 {
-	cap_t empty = cap_init();
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
+	unsigned long c = 0;
 
-	/* One call where libcap's cap_reset_ambient() makes one for each capability. */
-	if (empty == NULL || prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
+	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
 		die(LAYER_CAPABILITIES, errno);
-	for (cap_value_t c = 0; c <= CAP_LAST_CAP || cap_get_bound(c) >= 0; c++)
-		if (cap_drop_bound(c) < 0 && errno != EINVAL)
-			die(LAYER_CAPABILITIES, errno);
+	/* The kernel's own last one may lie beyond the one that this was built with: it is the
+	 * one before the first that the kernel knows nothing of. */
+	while (prctl(PR_CAPBSET_DROP, c, 0, 0, 0) == 0)
+		c++;
+	if (errno != EINVAL || prctl(PR_CAPBSET_READ, c, 0, 0, 0) >= 0)
+		die(LAYER_CAPABILITIES, errno);
 	if (prctl(PR_SET_SECUREBITS, SECURE_ALL_BITS | SECURE_ALL_LOCKS, 0, 0, 0) < 0 ||
-	    cap_set_proc(empty) < 0)
+	    syscall(SYS_capset, &header, none) < 0)
 		die(LAYER_CAPABILITIES, errno);
-	cap_free(empty);
 	layer_applied(LAYER_CAPABILITIES, 1);
 }
 

@@ -2,22 +2,26 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 
 #include "common/util.h"
 #include "worker/kernel.h"
+#include "worker/text.h"
 #include "worker/worker.h"
 
 static int
 write_proc(pid_t pid, const char *name, const char *text)
 {
 	char path[64];
+	struct text t = TEXT(path);
 	cleanup_fd int fd = -1;
 	size_t n = strlen(text);
 
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	text_add_string(&t, "/proc/");
+	text_add_number(&t, (uint64_t)pid);
+	text_add_string(&t, "/");
+	text_add_string(&t, name);
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	/* Ours as long as it lives; whatever the errno, it means that it does not. */
 	if (fd < 0)
@@ -25,21 +29,30 @@ write_proc(pid_t pid, const char *name, const char *text)
 	return write(fd, text, n) == (ssize_t)n ? 0 : -errno;
 }
 
+/* One id of a namespace's map. */
+static int
+write_map(pid_t pid, const char *name, uint32_t inside, uint32_t outside)
+{
+	char line[64];
+	struct text t = TEXT(line);
+
+	text_add_number(&t, inside);
+	text_add_string(&t, " ");
+	text_add_number(&t, outside);
+	text_add_string(&t, " 1\n");
+	return write_proc(pid, name, line);
+}
+
 int
 idmap_write(pid_t pid, uid_t inside_uid, uid_t uid, gid_t inside_gid, gid_t gid)
 {
-	char line[64];
 	int ret;
 
 	ret = write_proc(pid, "setgroups", "deny");
 	if (ret < 0)
 		return ret;
-	snprintf(line, sizeof(line), "%u %u 1\n", inside_uid, uid);
-	ret = write_proc(pid, "uid_map", line);
-	if (ret < 0)
-		return ret;
-	snprintf(line, sizeof(line), "%u %u 1\n", inside_gid, gid);
-	return write_proc(pid, "gid_map", line);
+	ret = write_map(pid, "uid_map", inside_uid, uid);
+	return ret < 0 ? ret : write_map(pid, "gid_map", inside_gid, gid);
 }
 
 /* A namespace lives as long as a process or a descriptor of it, so a child is made for
@@ -49,6 +62,7 @@ userns_create(uid_t owner, gid_t group, uid_t uid, gid_t gid)
 {
 	struct clone_args a = { .flags = CLONE_NEWUSER, .exit_signal = SIGCHLD };
 	char path[64];
+	struct text t = TEXT(path);
 	int gate[2], ns = -1, ret;
 	pid_t pid;
 
@@ -63,7 +77,9 @@ userns_create(uid_t owner, gid_t group, uid_t uid, gid_t gid)
 	}
 	ret = pid < 0 ? -errno : idmap_write(pid, owner, uid, group, gid);
 	if (ret == 0) {
-		snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
+		text_add_string(&t, "/proc/");
+		text_add_number(&t, (uint64_t)pid);
+		text_add_string(&t, "/ns/user");
 		ns = open(path, O_RDONLY | O_CLOEXEC);
 		ret = ns < 0 ? -errno : ns;
 	}

@@ -5,8 +5,6 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -37,8 +35,8 @@ plan_read(struct plan *ret)
 		die(LAYER_PLAN, EINVAL);
 	n = (size_t)st.st_size;
 	page = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, LAUNCH_FD_PLAN, 0);
-	copy = malloc(n);
-	if (page == MAP_FAILED || copy == NULL)
+	copy = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (page == MAP_FAILED || copy == MAP_FAILED)
 		die(LAYER_PLAN, ENOMEM);
 	memcpy(copy, page, n);
 	if (plan_check(copy, n, ret) < 0 || ret->h->nsteps > STEPS_MAX)

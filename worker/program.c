@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -7,6 +6,7 @@
 
 #include "worker/kernel.h"
 #include "worker/stop.h"
+#include "worker/text.h"
 #include "worker/worker.h"
 
 #define ARGS_MAX 4096u
@@ -53,9 +53,13 @@ program_find(const struct plan *p)
 		return name;
 	}
 	for (; *dir != '\0'; dir += n + (dir[n] == ':')) {
+		struct text t = TEXT(path);
+
 		n = strcspn(dir, ":");
-		if (n == 0 || (size_t)snprintf(path, sizeof(path), "%.*s/%s", (int)n, dir,
-				  name) >= sizeof(path))
+		text_add(&t, dir, n);
+		text_add_string(&t, "/");
+		text_add_string(&t, name);
+		if (n == 0 || t.full)
 			continue;
 		e = runnable(path);
 		if (e == 0)

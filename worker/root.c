@@ -1,11 +1,11 @@
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "common/util.h"
 #include "worker/kernel.h"
 #include "worker/stop.h"
+#include "worker/text.h"
 #include "worker/worker.h"
 
 /* The root holds directories, links and a few small files, then is made read-only. */
@@ -30,9 +30,10 @@ tmpfs_create(uint64_t size_bytes, uint64_t inodes, const char *mode, unsigned at
 {
 	cleanup_fd int fs = fsopen("tmpfs", FSOPEN_CLOEXEC);
 	char size[32], nr[32];
+	struct text ts = TEXT(size), tn = TEXT(nr);
 
-	snprintf(size, sizeof(size), "%llu", (unsigned long long)size_bytes);
-	snprintf(nr, sizeof(nr), "%llu", (unsigned long long)inodes);
+	text_add_number(&ts, size_bytes);
+	text_add_number(&tn, inodes);
 	if (fs < 0 || fsconfig(fs, FSCONFIG_SET_STRING, "size", size, 0) < 0 ||
 	    fsconfig(fs, FSCONFIG_SET_STRING, "nr_inodes", nr, 0) < 0 ||
 	    fsconfig(fs, FSCONFIG_SET_STRING, "mode", mode, 0) < 0)

@@ -18,7 +18,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ["CAISSON_BUILD"])
-LIBRARIES = "libevent_core msgpack libseccomp libcap libbsd-overlay libcrypto".split()
+LIBRARIES = "libevent_core msgpack libseccomp libbsd-overlay libcrypto".split()
 TIMEOUT = 150  # seconds for one program
 
 # target: (excellent, poor, larger is better); poor None: no such bound
