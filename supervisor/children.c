@@ -20,7 +20,7 @@
 #include "supervisor/uid.h"
 
 #define CHILDREN_MAX  1024 /* at once: far more than one namespace's sessions need */
-#define MOUNTS_MAX    66   /* 64 of the operator's, /app, and the root of files */
+#define MOUNTS_MAX    130  /* 64 of the profile's, 64 of its own, /app, the root of files */
 #define CHILD_FDS_MAX 4	   /* 0, 1, 2, link */
 
 struct child {
@@ -75,21 +75,69 @@ add_mounts(struct draft *d, const char *app, const struct conf_mount *v, size_t 
 		add_mount(d, v[i].source, v[i].target, v[i].writable, idmap);
 }
 
+/* The base's first, as what is further down wins. */
+static void
+add_profile_mounts(struct draft *d, const struct profile *p, bool idmap)
+{
+	size_t i;
+
+	if (p->base)
+		add_profile_mounts(d, p->base, idmap);
+	for (i = 0; i < p->nmounts; i++)
+		add_mount(d, p->mounts[i].source, p->mounts[i].target, p->mounts[i].writable,
+		    idmap);
+}
+
+static bool
+add_words(struct conf_words *w, const struct conf_words *more)
+{
+	size_t i;
+
+	for (i = 0; more && i < more->n; i++)
+		if (conf_words_add(w, more->v[i], strlen(more->v[i])) < 0)
+			return false;
+	return true;
+}
+
+static bool
+add_profile_env(struct conf_words *w, const struct profile *p)
+{
+	return (!p->base || add_profile_env(w, p->base)) && add_words(w, p->env);
+}
+
+static int
+make_env(struct draft *d, const struct conf_words *own, bool has_link)
+{
+	struct conf_words all = { NULL, 0 };
+
+	if (add_profile_env(&all, d->chamber.profile) && add_words(&all, own))
+		d->env = child_env_create(&all, has_link);
+	conf_words_finish(&all);
+	return d->env ? 0 : -ENOMEM;
+}
+
+/* What is said of a child counts before what its profile says; UINT64_MAX there is nothing. */
+static uint64_t
+limit_of(uint64_t own, uint64_t profile)
+{
+	return own ? own : profile == UINT64_MAX ? 0 : profile;
+}
+
 static int
 draft_runtime(struct draft *d, const struct child *c)
 {
 	const struct conf_runtime *t = &c->owner->config->runtimes.v[c->index];
 	struct chamber *h = &d->chamber;
 
-	h->profile = profile_named(conf_names_profile[t->profile]);
+	h->profile = conf_profile_named(c->owner->config, t->profile);
 	h->argv = t->command.v;
-	h->memory_bytes = t->memory;
+	h->memory_bytes = limit_of(t->memory, h->profile->memory_bytes);
 	h->tmp_bytes = t->tmp;
-	h->cpu_percent = t->cpu;
+	h->cpu_percent = limit_of(t->cpu, h->profile->cpu_percent);
 	h->pids = (unsigned)t->pids;
+	add_profile_mounts(d, h->profile, !c->unmapped);
 	add_mounts(d, t->app, t->mounts.v, t->mounts.n, !c->unmapped);
-	d->env = child_env_create(&t->env, c->kind == CHILD_TURN);
-	return d->env ? 0 : -ENOMEM;
+	return make_env(d, &t->env, c->kind == CHILD_TURN);
 }
 
 static char *const files_argv[] = { (char *)(uintptr_t) "/libexec/caisson-files",
@@ -101,20 +149,20 @@ draft_provider(struct draft *d, const struct child *c)
 	const struct conf_provider *p = &c->owner->config->providers.v[c->index];
 	struct chamber *h = &d->chamber;
 
-	h->profile = profile_named(
-	    p->builtin == BUILTIN_FILES ? "files" : conf_names_profile[p->profile]);
+	h->profile = p->builtin == BUILTIN_FILES ? profile_named("files") :
+						   conf_profile_named(c->owner->config, p->profile);
 	h->argv = p->builtin == BUILTIN_FILES ? files_argv : p->command.v;
-	h->memory_bytes = p->memory;
+	h->memory_bytes = limit_of(p->memory, h->profile->memory_bytes);
 	h->tmp_bytes = p->tmp;
-	h->cpu_percent = p->cpu;
+	h->cpu_percent = limit_of(p->cpu, h->profile->cpu_percent);
 	h->pids = (unsigned)p->pids;
+	add_profile_mounts(d, h->profile, !c->unmapped);
 	add_mounts(d, p->app, p->mounts.v, p->mounts.n, !c->unmapped);
 	if (p->builtin == BUILTIN_FILES) {
 		add_mount(d, p->root, "/srv", true, !c->unmapped);
 		h->cwd = "/";
 	}
-	d->env = child_env_create(&p->env, true);
-	return d->env ? 0 : -ENOMEM;
+	return make_env(d, &p->env, true);
 }
 
 /*

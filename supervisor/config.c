@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "common/util.h"
+#include "supervisor/config_private.h"
+#include "supervisor/profiles.h"
 
-const char *const conf_names_profile[] = { "native", "interpreter", "provider", NULL };
+const char *const conf_names_profile_network[] = { "own", "shared", NULL };
 const char *const conf_names_builtin[] = { "none", "files", NULL };
 const char *const conf_names_provider_scope[] = { "session", "shared", NULL };
 const char *const conf_names_effect[] = { "read", "write", NULL };
@@ -18,6 +20,7 @@ const char *const conf_names_durability[] = { "full", "relaxed", NULL };
 /* The last three are enums of protocol.def, in its order. */
 _Static_assert(effect_read == 0 && effect_write == 1, "config_names_effect");
 _Static_assert(scope_exact == 0 && scope_descendants == 1, "config_names_scope");
+_Static_assert(NETWORK_OWN == 0 && NETWORK_SHARED == 1, "conf_names_profile_network");
 _Static_assert(durability_full == 0 && durability_relaxed == 1, "config_names_durability");
 
 #define REQUIRED true
@@ -46,6 +49,8 @@ _Static_assert(durability_full == 0 && durability_relaxed == 1, "config_names_du
 	ROW(s, k, DURATION, false, lo, hi, fallback, NULL, NULL, NULL, d)
 #define SIZE(s, k, lo, hi, fallback, d)                                                        \
 	ROW(s, k, SIZE, false, lo, hi, fallback, NULL, NULL, NULL, d)
+#define BITS(s, k, hi, need, d) ROW(s, k, BITS, need, 0, hi, 0, NULL, NULL, NULL, d)
+#define BUILT(s, k, type)
 #define SWITCH(s, k, fallback, d) ROW(s, k, SWITCH, false, 0, 1, fallback, NULL, NULL, NULL, d)
 #define CHOICE(s, k, names, need, fallback, d)                                                 \
 	ROW(s, k, CHOICE, need, 0, 0, fallback, NULL, conf_names_##names, NULL, d)
@@ -95,14 +100,15 @@ conf_section_init(const struct conf_section *s, void *ret)
 	return 0;
 }
 
-static void
-words_finish(struct conf_words *w)
+void
+conf_words_finish(struct conf_words *w)
 {
 	size_t i;
 
 	for (i = 0; i < w->n; i++)
 		free(w->v[i]);
 	free(w->v);
+	*w = (struct conf_words){ NULL, 0 };
 }
 
 void
@@ -133,7 +139,7 @@ conf_section_finish(const struct conf_section *s, void *p)
 		case CONF_ADDRESS:
 		case CONF_FILE: free(*(char **)v); break;
 		case CONF_WORDS:
-		case CONF_SEGMENTS: words_finish(v); break;
+		case CONF_SEGMENTS: conf_words_finish(v); break;
 		case CONF_SCHEMA: free(((struct conf_packed *)v)->p); break;
 		case CONF_INSIDE: conf_section_finish(f->section, v); break;
 		case CONF_SEVERAL: list_finish(f->section, v); break;
@@ -152,6 +158,7 @@ conf_init(struct conf_namespace *ret)
 void
 conf_finish(struct conf_namespace *c)
 {
+	conf_profiles_destroy(c->built);
 	conf_section_finish(&conf_root, c);
 }
 

@@ -20,11 +20,8 @@
 #include "common/protocol.h"
 #include "supervisor/node.h"
 
-enum conf_profile {
-	PROFILE_NATIVE,
-	PROFILE_INTERPRETER,
-	PROFILE_PROVIDER,
-};
+struct profile;
+
 enum conf_builtin {
 	BUILTIN_NONE,
 	BUILTIN_FILES,
@@ -33,7 +30,7 @@ enum conf_provider_scope {
 	PROVIDER_SESSION,
 	PROVIDER_SHARED,
 };
-extern const char *const conf_names_profile[];
+extern const char *const conf_names_profile_network[]; /* enum profile_network */
 extern const char *const conf_names_builtin[];
 extern const char *const conf_names_provider_scope[];
 extern const char *const conf_names_effect[];
@@ -65,6 +62,7 @@ struct conf_packed {
 #define NUMBER(s, k, lo, hi, fallback, doc) FIELD(uint64_t, k)
 #define DURATION(s, k, lo, hi, fallback, doc) FIELD(uint64_t, k)
 #define SIZE(s, k, lo, hi, fallback, doc) FIELD(uint64_t, k)
+#define BITS(s, k, hi, need, doc) FIELD(uint64_t, k)
 #define SWITCH(s, k, fallback, doc) FIELD(bool, k)
 #define CHOICE(s, k, names, need, fallback, doc) FIELD(unsigned, k)
 #define INSTANT(s, k, need, doc)  FIELD(uint64_t, k)
@@ -73,6 +71,7 @@ struct conf_packed {
 #define INSIDE(s, k, section, need, doc) FIELD(struct conf_##section, k)
 #define SEVERAL(s, k, section, hi, doc) \
 	FIELD(struct { struct conf_##section *v; size_t n; }, k)
+#define BUILT(s, k, type) type k;
 #include "supervisor/config.def"
 #undef FIELD
 
@@ -87,6 +86,7 @@ enum conf_type {
 	CONF_NUMBER,
 	CONF_DURATION,
 	CONF_SIZE,
+	CONF_BITS,
 	CONF_SWITCH,
 	CONF_CHOICE,
 	CONF_INSTANT,
@@ -147,8 +147,8 @@ int conf_section_init(const struct conf_section *s, void *ret);
 void conf_section_finish(const struct conf_section *s, void *p);
 
 /*
- * Gives every builtin provider without tools its own, then checks all that one field alone
- * cannot say: references, duplicates, templates, windows.  `file` stands in errors.  Returns
+ * Builds the profiles (once), gives every builtin provider without tools its own, then checks
+ * all that one field alone cannot say: references, duplicates, templates, windows.  `file` stands in errors.  Returns
  * 0, -EINVAL or -ENOMEM, as conf_open().
  */
 int conf_complete(struct conf_namespace *c, const char *file, char err[CONF_ERROR_MAX]);
@@ -158,6 +158,10 @@ int conf_complete(struct conf_namespace *c, const char *file, char err[CONF_ERRO
  * in their places, as the launcher follows no links.  Returns and `err` as conf_open().
  */
 int conf_resolve(struct conf_namespace *c, const char *file, char err[CONF_ERROR_MAX]);
+
+/* The profile `name`, built in or of `c`, which owns it; NULL if there is none.  After
+ * conf_complete(). */
+const struct profile *conf_profile_named(const struct conf_namespace *c, const char *name);
 
 /* Prints it as YAML that reads back as the same. */
 void conf_show(FILE *f, const struct conf_namespace *c);
@@ -171,6 +175,7 @@ void conf_truncate(const struct conf_section *section, struct conf_list *list, s
 const struct conf_section *conf_list_section(const struct conf_section *s, const char *key);
 /* Appends a copy of `n` bytes.  -ENOMEM or 0. */
 int conf_words_add(struct conf_words *w, const char *text, size_t n);
+void conf_words_finish(struct conf_words *w);
 
 /* "FILE:LINE:COLUMN: text" into `err`, without what `at` does not know.  Returns -EINVAL. */
 int conf_refuse(char err[CONF_ERROR_MAX], const char *file, struct node_at at,

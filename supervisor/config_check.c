@@ -4,7 +4,7 @@
 
 #include "common/util.h"
 #include "common/walk.h"
-#include "supervisor/config.h"
+#include "supervisor/config_private.h"
 
 /* What the built-in files provider offers. */
 static const struct builtin_tool {
@@ -19,16 +19,11 @@ static const struct builtin_tool {
 #define FILES_NAMESPACE		 "files" /* of its tools */
 #define FILES_RESOURCE_NAMESPACE "workspace"
 
-struct checker {
-	struct conf_namespace *c;
-	const char *file;
-	char *err;
-};
+#define refuse	  conf_check_refuse
+#define no_memory conf_check_no_memory
 
-#define refuse(k, at, ...) conf_refuse((k)->err, (k)->file, at, __VA_ARGS__)
-
-static int
-no_memory(struct checker *k)
+int
+no_memory(struct conf_checker *k)
 {
 	refuse(k, k->c->at, "out of memory");
 	return -ENOMEM;
@@ -46,7 +41,7 @@ set_text(char **v, bool *has, const char *text)
 }
 
 static int
-pack_schema(struct checker *k, struct conf_packed *ret, const char *json)
+pack_schema(struct conf_checker *k, struct conf_packed *ret, const char *json)
 {
 	struct buf b = { 0 };
 	struct node_error fault;
@@ -63,7 +58,7 @@ pack_schema(struct checker *k, struct conf_packed *ret, const char *json)
 }
 
 static int
-add_builtin_tool(struct checker *k, const char *provider, const struct builtin_tool *b)
+add_builtin_tool(struct conf_checker *k, const char *provider, const struct builtin_tool *b)
 {
 	struct conf_tool *t = conf_add(
 	    conf_list_section(&conf_root, "tools"), (struct conf_list *)(void *)&k->c->tools);
@@ -85,7 +80,7 @@ add_builtin_tool(struct checker *k, const char *provider, const struct builtin_t
 }
 
 static int
-add_builtin_tools(struct checker *k)
+add_builtin_tools(struct conf_checker *k)
 {
 	size_t i, j, listed = k->c->tools.n;
 	int r;
@@ -111,7 +106,8 @@ add_builtin_tools(struct checker *k)
 
 /* No two elements of the list `key` share the text field `name`. */
 static int
-check_unique(struct checker *k, const char *key, const char *name, const struct conf_list *list)
+check_unique(struct conf_checker *k, const char *key, const char *name,
+    const struct conf_list *list)
 {
 	const struct conf_section *s = conf_list_section(&conf_root, key);
 	const struct conf_field *f;
@@ -137,14 +133,14 @@ check_unique(struct checker *k, const char *key, const char *name, const struct 
 }
 
 static int
-check_ids(struct checker *k)
+check_ids(struct conf_checker *k)
 {
 	int r;
 
 #define UNIQUE(key, name)                                                                      \
 	check_unique(k, #key, name, (const struct conf_list *)(const void *)&k->c->key)
-	if ((r = UNIQUE(runtimes, "id")) < 0 || (r = UNIQUE(providers, "id")) < 0 ||
-	    (r = UNIQUE(tools, "name")) < 0 || (r = UNIQUE(grants, "id")) < 0)
+	if ((r = UNIQUE(profiles, "id")) < 0 || (r = UNIQUE(runtimes, "id")) < 0 ||
+	    (r = UNIQUE(providers, "id")) < 0 || (r = UNIQUE(tools, "name")) < 0 || (r = UNIQUE(grants, "id")) < 0)
 		return r;
 	return 0;
 #undef UNIQUE
@@ -154,15 +150,16 @@ check_ids(struct checker *k)
 
 static int
 check_command(
-    struct checker *k, const struct conf_words *command, struct node_at at, const char *key)
+    struct conf_checker *k, const struct conf_words *command, struct node_at at, const char *key)
 {
 	if (command->n == 0 || command->v[0][0] == '\0')
 		return refuse(k, at, "%s.command: is empty, expected a program", key);
 	return 0;
 }
 
-static int
-check_env(struct checker *k, const struct conf_words *env, struct node_at at, const char *key)
+int
+conf_check_env(
+    struct conf_checker *k, const struct conf_words *env, struct node_at at, const char *key)
 {
 	const char *s;
 	size_t i;
@@ -214,8 +211,8 @@ target_fault(const struct conf_mount *v, size_t i, const char *app)
 	return NULL;
 }
 
-static int
-check_mounts(struct checker *k, const struct conf_mount *v, size_t n, const char *app,
+int
+conf_check_mounts(struct conf_checker *k, const struct conf_mount *v, size_t n, const char *app,
     const char *key)
 {
 	const char *fault;
@@ -231,7 +228,7 @@ check_mounts(struct checker *k, const struct conf_mount *v, size_t n, const char
 }
 
 static int
-check_runtimes(struct checker *k)
+check_runtimes(struct conf_checker *k)
 {
 	char key[40];
 	size_t i;
@@ -241,20 +238,19 @@ check_runtimes(struct checker *k)
 		const struct conf_runtime *t = &k->c->runtimes.v[i];
 
 		snprintf(key, sizeof(key), "runtimes[%zu]", i);
-		if (t->profile == PROFILE_PROVIDER)
-			return refuse(k, t->at_profile,
-			    "%s.profile: is for providers, expected native or interpreter",
-			    key);
-		if ((r = check_command(k, &t->command, t->at_command, key)) < 0 ||
-		    (r = check_env(k, &t->env, t->at_env, key)) < 0 ||
-		    (r = check_mounts(k, t->mounts.v, t->mounts.n, t->app, key)) < 0)
+		if ((r = conf_check_profile(k, t->profile, true, t->at_profile, key)) < 0 ||
+		    (r = check_command(k, &t->command, t->at_command, key)) < 0 ||
+		    (r = conf_check_env(k, &t->env, t->at_env, key)) < 0 ||
+		    (r = conf_check_mounts(k, t->mounts.v, t->mounts.n, t->app, key)) < 0 ||
+		    (r = conf_check_profile_mounts(
+			 k, t->profile, t->mounts.v, t->mounts.n, t->app, key)) < 0)
 			return r;
 	}
 	return 0;
 }
 
 static int
-check_builtin(struct checker *k, const struct conf_provider *p, const char *key)
+check_builtin(struct conf_checker *k, const struct conf_provider *p, const char *key)
 {
 	if (p->has_command)
 		return refuse(k, p->at_command,
@@ -262,14 +258,14 @@ check_builtin(struct checker *k, const struct conf_provider *p, const char *key)
 	if (!p->root)
 		return refuse(
 		    k, p->at, "%s.root is missing, expected the directory to serve", key);
-	if (p->has_app || p->profile != PROFILE_PROVIDER || p->mounts.n)
+	if (p->has_app || strcmp(p->profile, "provider") || p->mounts.n)
 		return refuse(k, p->at,
 		    "%s: app, profile and mounts are for a provider with a command", key);
 	return 0;
 }
 
 static int
-check_providers(struct checker *k)
+check_providers(struct conf_checker *k)
 {
 	char key[40];
 	size_t i;
@@ -294,8 +290,11 @@ check_providers(struct checker *k)
 		} else {
 			r = check_command(k, &p->command, p->at_command, key);
 		}
-		if (r < 0 || (r = check_env(k, &p->env, p->at_env, key)) < 0 ||
-		    (r = check_mounts(k, p->mounts.v, p->mounts.n, p->app, key)) < 0)
+		if (r < 0 || (r = conf_check_profile(k, p->profile, false, p->at_profile, key)) < 0 ||
+		    (r = conf_check_env(k, &p->env, p->at_env, key)) < 0 ||
+		    (r = conf_check_mounts(k, p->mounts.v, p->mounts.n, p->app, key)) < 0 ||
+		    (r = conf_check_profile_mounts(
+			 k, p->profile, p->mounts.v, p->mounts.n, p->app, key)) < 0)
 			return r;
 	}
 	return 0;
@@ -331,7 +330,7 @@ has_property(const struct conf_packed *input, const char *name, size_t n)
 
 /* Segments, each of them literal or {argument}, an argument that the schema knows. */
 static int
-check_template(struct checker *k, const struct conf_tool *t, const char *key)
+check_template(struct conf_checker *k, const struct conf_tool *t, const char *key)
 {
 	const char *s = t->requires.resource.path, *end, *fault;
 	struct node_at at = t->requires.resource.at_path;
@@ -366,7 +365,7 @@ check_template(struct checker *k, const struct conf_tool *t, const char *key)
 
 /* The builtin provider knows its tools by name, and what each of them does. */
 static int
-check_files_tool(struct checker *k, const struct conf_tool *t, const char *key)
+check_files_tool(struct conf_checker *k, const struct conf_tool *t, const char *key)
 {
 	size_t i;
 
@@ -389,7 +388,7 @@ check_files_tool(struct checker *k, const struct conf_tool *t, const char *key)
 #define OWN_TOOLS "sharedos."
 
 static int
-check_tools(struct checker *k)
+check_tools(struct conf_checker *k)
 {
 	const struct conf_provider *p;
 	char key[40];
@@ -423,7 +422,7 @@ check_tools(struct checker *k)
 
 /* Texts of 1..max bytes, none twice. */
 static int
-check_words(struct checker *k, const struct conf_words *w, size_t max, struct node_at at,
+check_words(struct conf_checker *k, const struct conf_words *w, size_t max, struct node_at at,
     const char *key)
 {
 	size_t i, j;
@@ -439,7 +438,7 @@ check_words(struct checker *k, const struct conf_words *w, size_t max, struct no
 }
 
 static int
-check_grant(struct checker *k, const struct conf_grant *g, const char *key)
+check_grant(struct conf_checker *k, const struct conf_grant *g, const char *key)
 {
 	const struct conf_constraints *c = &g->constraints;
 	char sub[100];
@@ -467,7 +466,7 @@ check_grant(struct checker *k, const struct conf_grant *g, const char *key)
 }
 
 static int
-check_grants(struct checker *k)
+check_grants(struct conf_checker *k)
 {
 	char key[40];
 	size_t i;
@@ -485,7 +484,7 @@ check_grants(struct checker *k)
 int
 conf_complete(struct conf_namespace *c, const char *file, char err[CONF_ERROR_MAX])
 {
-	struct checker k = { c, file, err };
+	struct conf_checker k = { c, file, err };
 	int r;
 
 	if (!c->limits.max_tool_calls)
@@ -494,6 +493,7 @@ conf_complete(struct conf_namespace *c, const char *file, char err[CONF_ERROR_MA
 		return no_memory(&k);
 	c->version = 1;
 	if ((r = add_builtin_tools(&k)) < 0 || (r = check_ids(&k)) < 0 ||
+	    (r = conf_profiles_build(&k)) < 0 ||
 	    (r = check_runtimes(&k)) < 0 || (r = check_providers(&k)) < 0 ||
 	    (r = check_tools(&k)) < 0 || (r = check_grants(&k)) < 0)
 		return r;

@@ -211,6 +211,35 @@ read_quantity(struct walker *w, const struct conf_field *f, const struct node *n
 	return 0;
 }
 
+/* A number of 64 bits; below 0 it stands for its two's complement. */
+static int
+read_bits(struct walker *w, const struct conf_field *f, const struct node *node, void *v)
+{
+	const char *s = node->kind == NODE_TEXT && node->plain ? node->text : "";
+	bool negative = *s == '-';
+	uint64_t n = 0;
+	size_t digits;
+	int r = -EINVAL;
+
+	if (strncmp(s, "0x", 2) == 0) {
+		digits = strspn(s + 2, "0123456789abcdefABCDEF");
+		if (digits > 0 && s[2 + digits] == '\0') {
+			errno = 0;
+			n = strtoull(s + 2, NULL, 16);
+			r = -errno;
+		}
+	} else {
+		r = number_of(s + negative, &n);
+	}
+	if (r == -EINVAL)
+		return refuse(w, node->at, "is not a whole number, like 21505 or 0x5401");
+	if (r < 0 || (negative ? f->max < UINT64_MAX || n > 1ull << 63 : n > f->max))
+		return refuse(w, node->at, "is out of range, expected at most %#jx",
+		    (uintmax_t)f->max);
+	*(uint64_t *)v = negative ? -n : n;
+	return 0;
+}
+
 static int
 read_switch(struct walker *w, const struct conf_field *f, const struct node *node, void *v)
 {
@@ -324,6 +353,7 @@ static int (*const readers[CONF_TYPE_MAX])(
 	[CONF_NUMBER] = read_quantity,
 	[CONF_DURATION] = read_quantity,
 	[CONF_SIZE] = read_quantity,
+	[CONF_BITS] = read_bits,
 	[CONF_SWITCH] = read_switch,
 	[CONF_CHOICE] = read_choice,
 	[CONF_INSTANT] = read_quantity,

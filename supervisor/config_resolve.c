@@ -57,6 +57,12 @@ conf_resolve(struct conf_namespace *c, const char *file, char err[CONF_ERROR_MAX
 	size_t i;
 	int r;
 
+	for (i = 0; i < c->profiles.n; i++) {
+		struct conf_profile *p = &c->profiles.v[i];
+
+		if ((r = resolve_mounts(&k, p->mounts.v, p->mounts.n, "profiles", i)) < 0)
+			return r;
+	}
 	for (i = 0; i < c->runtimes.n; i++) {
 		struct conf_runtime *t = &c->runtimes.v[i];
 

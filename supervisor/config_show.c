@@ -162,6 +162,10 @@ show_scalar(FILE *f, const struct conf_field *field, const void *v)
 	case CONF_NUMBER: fprintf(f, "%ju", (uintmax_t) * (const uint64_t *)v); break;
 	case CONF_DURATION: show_scaled(f, *(const uint64_t *)v, durations); break;
 	case CONF_SIZE: show_scaled(f, *(const uint64_t *)v, sizes); break;
+	case CONF_BITS:
+		fprintf(f, *(const uint64_t *)v < 10 ? "%ju" : "0x%jx",
+		    (uintmax_t) * (const uint64_t *)v);
+		break;
 	case CONF_SWITCH: fputs(*(const bool *)v ? "true" : "false", f); break;
 	case CONF_CHOICE: fputs(field->names[*(const unsigned *)v], f); break;
 	case CONF_INSTANT: show_instant(f, *(const uint64_t *)v); break;
@@ -173,14 +177,21 @@ show_scalar(FILE *f, const struct conf_field *field, const void *v)
 	}
 }
 
+static const struct conf_section *
+profile_section(void)
+{
+	return conf_list_section(&conf_root, "profiles");
+}
+
 /* Fields that mean something: what was said, and every fallback but nothing. */
 static bool
 is_shown(const struct conf_section *s, const struct conf_field *field, const char *section)
 {
 	const void *v = section + field->value;
 
-	if (*(const bool *)(section + field->has))
-		return true;
+	/* What a profile does not say, its base does. */
+	if (*(const bool *)(section + field->has) || s == profile_section())
+		return *(const bool *)(section + field->has);
 	switch (field->type) {
 	case CONF_TEXT:
 	case CONF_ADDRESS:
@@ -193,6 +204,7 @@ is_shown(const struct conf_section *s, const struct conf_field *field, const cha
 		return field->names != conf_names_builtin ||
 		       *(const unsigned *)v != BUILTIN_NONE;
 	case CONF_INSTANT:
+	case CONF_BITS:
 	case CONF_SCHEMA: return false;
 	case CONF_SEVERAL: return s == &conf_root || ((const struct conf_list *)v)->n > 0;
 	default: return true;

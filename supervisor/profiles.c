@@ -21,6 +21,7 @@
 
 #include "common/control.h"
 #include "common/util.h"
+#include "supervisor/profiles_rules.h"
 
 #ifndef ARCH_CET_STATUS
 #define ARCH_CET_STATUS 0x3001
@@ -40,23 +41,40 @@
 	.memory_bytes = UINT64_MAX, .file_bytes = UINT64_MAX, .cpu_percent = UINT64_MAX, \
 	.cpu_seconds = UINT64_MAX
 
+/* With and without the internet's sockets. */
+struct profile_list {
+	unsigned rows[2]; /* of a built-in profile: which rows of profiles.def */
+	struct profile_rule *rules[2]; /* NULL: not yet read */
+	size_t n[2];
+	struct sock_filter *insns[2]; /* NULL: not yet compiled */
+	size_t len[2];
+};
+
+/* Which lists a row is on. */
+enum { N = 1, I = 2, P = 4, W = 8, F = 16, J = 32, X = 64, ALL = N | I | J | P | F | W | X };
+
+static struct profile_list native = { .rows = { N, W } }, interpreter = { .rows = { I, W } },
+			   jit = { .rows = { J, X } }, provider = { .rows = { P, W } },
+			   files = { .rows = { F, W } };
+
+#define FILTERED(of) .name = #of, .filtered = true, .list = &of
+
 static const struct profile profiles[] = {
-	{ .name = "native", .filtered = true, .mdwe = true, USUAL, .tmp_bytes = 64 * MIB,
-	    .pids = 128, .open_files = 1024 },
-	{ .name = "interpreter", .filtered = true, .mdwe = true, USUAL,
-	    .tmp_bytes = 64 * MIB, .pids = 128, .open_files = 1024 },
-	{ .name = "provider", .filtered = true, .mdwe = true, .libexec = true, USUAL,
-	    .tmp_bytes = 16 * MIB, .pids = 64, .open_files = 1024 },
-	{ .name = "files", .filtered = true, .mdwe = true, .libexec = true, USUAL,
-	    .tmp_bytes = 16 * MIB, .pids = 64, .open_files = 1024 },
+	{ FILTERED(native), .mdwe = true, USUAL, .tmp_bytes = 64 * MIB, .pids = 128,
+	    .open_files = 1024 },
+	{ FILTERED(interpreter), .mdwe = true, USUAL, .tmp_bytes = 64 * MIB, .pids = 128,
+	    .open_files = 1024 },
+	/* Code that is made while it runs: V8 aborts where such memory is refused. */
+	{ FILTERED(jit), USUAL, .tmp_bytes = 64 * MIB, .pids = 128, .open_files = 1024 },
+	{ FILTERED(provider), .mdwe = true, .libexec = true, USUAL, .tmp_bytes = 16 * MIB,
+	    .pids = 64, .open_files = 1024 },
+	{ FILTERED(files), .mdwe = true, .libexec = true, USUAL, .tmp_bytes = 16 * MIB,
+	    .pids = 64, .open_files = 1024 },
 	{ .name = "broker", .minimal = true, .mdwe = true, .libexec = true, USUAL,
 	    .tmp_bytes = 1 * MIB, .pids = 32, .open_files = 65536 },
 	{ .name = "ledger", .minimal = true, .mdwe = true, .libexec = true, USUAL,
 	    .tmp_bytes = 1 * MIB, .pids = 32, .open_files = 1024 },
 };
-
-/* Which lists a row is on. */
-enum { N = 1, I = 2, P = 4, W = 8, F = 16, ALL = N | I | P | W | F };
 
 /* No new namespace, and no process that would be a child of pid 1's parent. */
 #define CLONE_FORBIDDEN \
@@ -65,32 +83,24 @@ enum { N = 1, I = 2, P = 4, W = 8, F = 16, ALL = N | I | P | W | F };
 #define INT 0xffffffffULL
 #define NEW_FILE (O_CREAT | 020000000) /* O_TMPFILE without its O_DIRECTORY */
 
-/* The list as rows; a GROUP row (no name) sets the profiles of those after it. */
-struct rule {
+/* The list as rows; a GROUP row (no name) sets the lists of those after it. */
+static const struct row {
 	const char *name;
-	unsigned profiles;
-	uint32_t action;
-	unsigned conditions, argument;
-	uint64_t mask, value;
-};
-
-static const struct rule rules[] = {
-#define GROUP(lists, reason) { .profiles = (lists) },
-#define ALLOW(call)	     { .name = #call, .action = SCMP_ACT_ALLOW },
+	unsigned lists;
+	struct profile_rule rule;
+} rows[] = {
+#define GROUP(on, reason)    { .lists = (on) },
+#define ALLOW(call)	     { .name = #call, .rule = { .action = PROFILE_ALLOW } },
+#define IF(arg, bits, want)  \
+	.n = 1, .when = { { (arg), (uint64_t)(bits), (uint64_t)(want) & (uint64_t)(bits) } }
 #define ALLOW_IF(call, arg, bits, want) \
-	{ .name = #call, .action = SCMP_ACT_ALLOW, .conditions = 1, .argument = (arg), \
-	    .mask = (uint64_t)(bits), .value = (uint64_t)(want) & (uint64_t)(bits) },
-#define FAIL(call, error) { .name = #call, .action = SCMP_ACT_ERRNO(error) },
-#define FAIL_IF(call, arg, bits, want, error) \
-	{ .name = #call, .action = SCMP_ACT_ERRNO(error), .conditions = 1, .argument = (arg), \
-	    .mask = (uint64_t)(bits), .value = (uint64_t)(want) & (uint64_t)(bits) },
+	{ .name = #call, .rule = { .action = PROFILE_ALLOW, IF(arg, bits, want) } },
+#define FAIL(call, why)	     { .name = #call, .rule = { .action = PROFILE_ERRNO, .error = (why) } },
+#define FAIL_IF(call, arg, bits, want, why) \
+	{ .name = #call, .rule = { .action = PROFILE_ERRNO, .error = (why), \
+				     IF(arg, bits, want) } },
 #include "supervisor/profiles.def"
 };
-
-static struct {
-	struct sock_filter *insns;
-	size_t len;
-} cache[countof(profiles)][2];
 
 const struct profile *
 profile_named(const char *name)
@@ -101,30 +111,29 @@ profile_named(const char *name)
 	return NULL;
 }
 
-static int
-rule_add(scmp_filter_ctx ctx, const struct rule *r)
+int
+profile_syscall_number(const char *name)
 {
-	struct scmp_arg_cmp arg = SCMP_CMP(r->argument, SCMP_CMP_MASKED_EQ, r->mask, r->value);
-	int nr = seccomp_syscall_resolve_name(r->name);
+	int nr = seccomp_syscall_resolve_name(name);
 
-	if (nr == __NR_SCMP_ERROR || nr < 0)
-		return -EINVAL;
-	return seccomp_rule_add_array(ctx, r->action, nr, r->conditions, &arg);
+	return nr == __NR_SCMP_ERROR ? -ENOENT : nr < 0 ? -ENOSYS : nr;
 }
 
-static int
-rules_add(scmp_filter_ctx ctx, unsigned list)
-{
-	unsigned lists = 0;
-	int ret = 0;
+/* ---- from rules to instructions ---- */
 
-	for (size_t i = 0; i < countof(rules) && ret == 0; i++) {
-		if (rules[i].name == NULL)
-			lists = rules[i].profiles;
-		else if (lists & list)
-			ret = rule_add(ctx, &rules[i]);
+static int
+rule_add(scmp_filter_ctx ctx, const struct profile_rule *r)
+{
+	struct scmp_arg_cmp when[PROFILE_ARGUMENTS];
+
+	for (unsigned i = 0; i < r->n; i++) {
+		const struct profile_condition *c = &r->when[i];
+
+		when[i] = SCMP_CMP(c->argument, SCMP_CMP_MASKED_EQ, c->mask, c->value);
 	}
-	return ret;
+	return seccomp_rule_add_array(ctx,
+	    r->action == PROFILE_ALLOW ? SCMP_ACT_ALLOW : SCMP_ACT_ERRNO((unsigned)r->error),
+	    r->nr, r->n, when);
 }
 
 /* libseccomp writes to a descriptor only. */
@@ -177,9 +186,11 @@ default_to_notification(struct sock_filter *insns, size_t len)
 }
 
 static int
-filter_build(unsigned list, struct sock_filter **ret, size_t *ret_len)
+filter_build(const struct profile_rule *rules, size_t n, struct sock_filter **ret,
+    size_t *ret_len)
 {
 	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ERRNO(DEFAULT_ERRNO));
+	struct sock_filter *insns = NULL;
 	int r;
 
 	if (ctx == NULL)
@@ -188,45 +199,160 @@ filter_build(unsigned list, struct sock_filter **ret, size_t *ret_len)
 	r = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(DEFAULT_ERRNO));
 	if (r == 0)
 		r = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = rule_add(ctx, &rules[i]);
 	if (r == 0)
-		r = rules_add(ctx, list);
+		r = export_bpf(ctx, &insns, ret_len);
 	if (r == 0)
-		r = export_bpf(ctx, ret, ret_len);
-	if (r == 0)
-		r = default_to_notification(*ret, *ret_len);
+		r = *ret_len > BPF_MAXINSNS ? -E2BIG : default_to_notification(insns, *ret_len);
 	seccomp_release(ctx);
+	if (r == 0)
+		*ret = insns;
+	else
+		free(insns);
 	return r;
 }
 
-static unsigned
-list_of(const struct profile *p, bool network)
-{
-	static const unsigned lists[] = { N, I, P, F };
+/* ---- the lists ---- */
 
-	return network ? W : lists[p - profiles];
+/* The rows of profiles.def that are on `list`. */
+static int
+rows_read(unsigned list, struct profile_rule **ret, size_t *ret_n)
+{
+	struct profile_rule *rules = calloc(countof(rows), sizeof(*rules));
+	unsigned lists = 0;
+	size_t n = 0;
+
+	if (rules == NULL)
+		return -ENOMEM;
+	for (size_t i = 0; i < countof(rows); i++) {
+		if (rows[i].name == NULL)
+			lists = rows[i].lists;
+		if (rows[i].name == NULL || !(lists & list))
+			continue;
+		rules[n] = rows[i].rule;
+		rules[n].nr = profile_syscall_number(rows[i].name);
+		if (rules[n++].nr < 0) {
+			free(rules);
+			return -EINVAL;
+		}
+	}
+	*ret = rules;
+	*ret_n = n;
+	return 0;
+}
+
+int
+profile_rules(const struct profile *p, bool network, const struct profile_rule **ret,
+    size_t *ret_n)
+{
+	struct profile_list *l = p->list;
+	int r;
+
+	*ret = NULL;
+	*ret_n = 0;
+	if (l == NULL)
+		return 0;
+	if (l->rules[network] == NULL) {
+		r = rows_read(l->rows[network], &l->rules[network], &l->n[network]);
+		if (r < 0)
+			return r;
+	}
+	*ret = l->rules[network];
+	*ret_n = l->n[network];
+	return 0;
 }
 
 int
 profile_filter(const struct profile *p, bool network, const struct sock_filter **ret,
     size_t *ret_len)
 {
-	size_t i = (size_t)(p - profiles);
-	int r;
+	struct profile_list *l = p->list;
+	const struct profile_rule *rules;
+	size_t n;
+	int r = profile_rules(p, network, &rules, &n);
 
-	if (!p->filtered) {
-		*ret = NULL;
-		*ret_len = 0;
-		return 0;
-	}
-	if (cache[i][network].insns == NULL) {
-		r = filter_build(list_of(p, network), &cache[i][network].insns,
-		    &cache[i][network].len);
+	*ret = NULL;
+	*ret_len = 0;
+	if (r < 0 || l == NULL)
+		return r;
+	if (l->insns[network] == NULL) {
+		r = filter_build(rules, n, &l->insns[network], &l->len[network]);
 		if (r < 0)
 			return r;
 	}
-	*ret = cache[i][network].insns;
-	*ret_len = cache[i][network].len;
+	*ret = l->insns[network];
+	*ret_len = l->len[network];
 	return 0;
+}
+
+/* ---- profiles of the operator's ---- */
+
+static int
+list_derive(struct profile_list *l, bool network, const struct profile *base,
+    const struct profile_rule *own, size_t n, size_t *ret_fault, const char **ret_text)
+{
+	struct profile_rule *rules = calloc(PROFILE_RULES_MAX, sizeof(*rules));
+	const struct profile_rule *from;
+	size_t nfrom;
+	int r = rules == NULL ? -ENOMEM : profile_rules(base, network, &from, &nfrom);
+
+	if (r == 0)
+		r = profile_rules_derive(from, nfrom, own, n, rules, ret_fault, ret_text);
+	if (r < 0) {
+		free(rules);
+		return r == -ENOSPC ? -E2BIG : r;
+	}
+	l->rules[network] = rules;
+	l->n[network] = (size_t)r;
+	return 0;
+}
+
+int
+profile_create(const char *name, const struct profile *base, const struct profile_rule *own,
+    size_t n, struct profile **ret, size_t *ret_fault, const char **ret_text)
+{
+	struct profile *p = calloc(1, sizeof(*p));
+	const struct sock_filter *insns;
+	size_t len;
+	int r;
+
+	*ret_text = NULL;
+	if (p == NULL)
+		return -ENOMEM;
+	*p = *base;
+	p->name = name;
+	p->base = base;
+	p->mounts = NULL;
+	p->nmounts = 0;
+	p->env = NULL;
+	p->list = calloc(1, sizeof(*p->list));
+	r = p->list == NULL ? -ENOMEM : 0;
+	for (int network = 0; network < 2 && r == 0; network++) {
+		r = list_derive(p->list, network, base, own, n, ret_fault, ret_text);
+		/* Now, not when a chamber is wanted: what cannot be compiled is no profile. */
+		if (r == 0)
+			r = profile_filter(p, network, &insns, &len);
+	}
+	if (r < 0) {
+		profile_destroy(p);
+		return r == -EINVAL && *ret_text == NULL ? -E2BIG : r;
+	}
+	*ret = p;
+	return 0;
+}
+
+void
+profile_destroy(struct profile *p)
+{
+	if (p == NULL)
+		return;
+	for (int network = 0; network < 2 && p->list != NULL; network++) {
+		free(p->list->rules[network]);
+		free(p->list->insns[network]);
+	}
+	free(p->list);
+	free(p);
 }
 
 const char *

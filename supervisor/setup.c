@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "common/util.h"
+#include "supervisor/config_private.h"
 
 #define TURN_TIMEOUT_MAX_MS 600000		 /* limits.turn_timeout's ceiling */
 #define EXECUTION_NAMESPACE "sharedos.execution" /* TU-13 */
@@ -100,10 +101,9 @@ add_command(struct builder *b)
 		return refuse(b, "--: the command's name is not 1 to 256 bytes long");
 	conf_truncate(conf_list_section(&conf_root, "runtimes"), list_of(&b->c->runtimes), 0);
 	t = add("runtimes", &b->c->runtimes);
-	if (!t || !set(&t->id, "%s", name))
+	if (!t || !set(&t->id, "%s", name) || !set(&t->profile, "interpreter"))
 		return no_memory(b);
 	t->has_command = true;
-	t->profile = PROFILE_INTERPRETER;
 	for (i = 0; i < b->o->ncommand; i++)
 		if (conf_words_add(&t->command, b->o->command[i], strlen(b->o->command[i])) < 0)
 			return no_memory(b);
@@ -185,13 +185,15 @@ apply_env(struct builder *b, struct conf_runtime *t)
 static int
 apply_profile(struct builder *b, struct conf_runtime *t)
 {
+	const char *name = b->o->profile;
+
 	if (!b->o->has_profile)
 		return 0;
-	for (t->profile = PROFILE_NATIVE; t->profile < PROFILE_PROVIDER; t->profile++)
-		if (!strcmp(conf_names_profile[t->profile], b->o->profile))
-			return 0;
-	return refuse(
-	    b, "--profile: \"%.64s\" is neither native nor interpreter", b->o->profile);
+	if (!conf_profile_fits(b->c, name, true))
+		return refuse(b, "--profile: \"%.64s\" is neither " CONF_PROFILES_RUNTIME
+		    "%s%.300s", name, b->o->has_config ? ", nor one of " : "",
+		    b->o->has_config ? b->o->config : "");
+	return set(&t->profile, "%s", name) ? 0 : no_memory(b);
 }
 
 /* A directory of the command line's; `*v` becomes its real path. */

@@ -141,9 +141,10 @@ static const struct mistake {
 	    "4:11: runtimes[1].id: \"a\" is also runtimes[0].id" },
 	{ "a provider's profile",
 	    "version: 1\nruntimes: [{ id: a, command: [x], profile: provider }]\n",
-	    "runtimes[0].profile: is for providers" },
+	    "runtimes[0].profile: \"provider\" is for providers" },
 	{ "no such profile", "version: 1\nruntimes: [{ id: a, command: [x], profile: big }]\n",
-	    "\"big\" is none of native, interpreter or provider" },
+	    "2:44: runtimes[0].profile: \"big\" is not there, expected native, interpreter, jit or "
+	    "the id of one of profiles" },
 	{ "a bad variable",
 	    "version: 1\nruntimes: [{ id: a, command: [x], env: [\"A B=1\"] }]\n",
 	    "runtimes[0].env[0]: expected NAME=VALUE or NAME" },
@@ -281,6 +282,16 @@ END_TEST
 static const char whole[] =
     "version: 1\nnamespace: n\nauthority: human:boss\npurpose: 'a: b'\ndurability: relaxed\n"
     "limits: { turn_timeout: 1500ms, max_steps: 3, drain_grace: 0, kill_grace: 0ms }\n"
+    "profiles:\n"
+    "  - id: web.1\n    base: jit\n    memory: 1GiB\n    pids: 40\n    cpu_time: 90s\n"
+    "    optional: []\n    env: [A=b]\n    mounts: [{ source: ../y, target: /y }]\n"
+    "    syscalls:\n"
+    "      - { name: clone3, action: EPERM }\n      - { name: ioctl, action: base }\n"
+    "      - { name: ioctl, action: allow, when: [{ argument: 1, equals: 0x8004667e }] }\n"
+    "      - { name: openat, action: allow, when: [{ argument: 0, equals: -100 }, "
+    "{ argument: 2, masked: 0x400040, equals: 0 }] }\n"
+    "  - { id: tight, base: web.1, mdwe: true, network: own, open_files: 64, "
+    "file_size: 1MiB, cpu: 50, tmp: 1MiB }\n"
     "runtimes:\n"
     "  - id: acme.summarizer\n    version: 1.0\n    command: [python3, /app/a.py, \"5\", 6]\n"
     "    app: agents\n    profile: interpreter\n    env: [A=b c, HOME]\n"

@@ -26,6 +26,7 @@
 #include <seccomp.h>
 
 #include "common/util.h"
+#include "supervisor/profiles_rules.h"
 
 /* The kernel's classic BPF, as far as seccomp allows it. */
 static uint32_t
@@ -38,7 +39,8 @@ interpret(const struct sock_filter *f, size_t len, const struct seccomp_data *d)
 
 		switch (i->code) {
 		case BPF_LD | BPF_W | BPF_ABS:
-			ck_assert_uint_le(i->k + 4, sizeof(*d));
+			if (i->k + 4 > sizeof(*d))
+				ck_abort_msg("reads beyond the data at %zu", pc);
 			memcpy(&a, (const char *)d + i->k, 4);
 			break;
 		case BPF_ALU | BPF_AND | BPF_K: a &= i->k; break;
@@ -60,7 +62,7 @@ interpret(const struct sock_filter *f, size_t len, const struct seccomp_data *d)
 }
 
 /* The rows once more, as meanings; the oracle is the loop in expect(). */
-enum { N = 1, I = 2, P = 4, W = 8, F = 16, ALL = N | I | P | W | F };
+enum { N = 1, I = 2, P = 4, W = 8, F = 16, J = 32, X = 64, ALL = N | I | J | P | F | W | X };
 #define CLONE_FORBIDDEN \
 	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | \
 	    CLONE_NEWPID | CLONE_NEWNET | CLONE_PARENT | CLONE_PTRACE)
@@ -99,6 +101,10 @@ static const struct {
 	{ "provider", false, P },
 	{ "provider", true, W },
 	{ "files", false, F },
+	{ "jit", false, J },
+	{ "jit", true, X },
+	{ "native", true, W },
+	{ "interpreter", true, W },
 };
 
 static uint32_t
@@ -129,9 +135,10 @@ compare(int i, const struct seccomp_data *d)
 {
 	uint32_t got = interpret(bpf, bpf_len, d), want = expect(filters[i].list, d);
 
-	ck_assert_msg(got == want, "%s: call %d (%#llx, %#llx) of %#x: %#x instead of %#x",
-	    filters[i].name, d->nr, (unsigned long long)d->args[0],
-	    (unsigned long long)d->args[1], d->arch, got, want);
+	if (got != want) /* ck_assert writes to a file each time */
+		ck_abort_msg("%s: call %d (%#llx, %#llx) of %#x: %#x instead of %#x",
+		    filters[i].name, d->nr, (unsigned long long)d->args[0],
+		    (unsigned long long)d->args[1], d->arch, got, want);
 }
 
 static void
@@ -315,6 +322,168 @@ START_TEST(a_call_is_named_in_its_own_architecture)
 }
 END_TEST
 
+/* ---- profiles of the operator's ---- */
+
+/* What own rules over a built-in list mean: the first of `own` that holds, then, if nothing was
+ * said about the call or PROFILE_BASE was, the base's row, then the end. */
+static uint32_t
+expect_own(unsigned list, const struct profile_rule *own, size_t n,
+    const struct seccomp_data *d)
+{
+	bool said = false, base = false;
+
+	if (d->arch != AUDIT_ARCH_X86_64)
+		return SECCOMP_RET_USER_NOTIF;
+	for (size_t i = 0; i < n; i++) {
+		bool holds = own[i].nr == d->nr;
+
+		if (own[i].nr != d->nr)
+			continue;
+		said = true;
+		if (own[i].action == PROFILE_BASE) {
+			base = true;
+			continue;
+		}
+		for (unsigned c = 0; c < own[i].n; c++)
+			holds &= (d->args[own[i].when[c].argument] & own[i].when[c].mask) ==
+			    own[i].when[c].value;
+		if (!holds)
+			continue;
+		return own[i].action == PROFILE_ALLOW ? SECCOMP_RET_ALLOW :
+		    own[i].action == PROFILE_ERRNO    ? SECCOMP_RET_ERRNO | (unsigned)own[i].error :
+							SECCOMP_RET_USER_NOTIF;
+	}
+	return said && !base ? SECCOMP_RET_USER_NOTIF : expect(list, d);
+}
+
+/* xorshift: the same rules on every machine. */
+static uint64_t state;
+static uint64_t
+dice(uint64_t sides)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return (state * 0x2545f4914f6cdd1dULL >> 11) % sides;
+}
+
+static uint64_t
+edge(void)
+{
+	static const uint64_t edges[] = { 0, 1, 2, 3, 0x7f, 0x7fffffff, 0x80000000, 0xffffffff,
+		0x100000000, 0x100000001, 0x1ffffffff, 0x7fffffffffffffff, 0x8000000000000000,
+		UINT64_MAX, 0xffffffff00000000, 0x5401, 0x7e020000 };
+	uint64_t v = edges[dice(countof(edges))];
+
+	switch (dice(4)) {
+	case 0: return v + dice(3) - 1;
+	case 1: return v ^ 1ULL << dice(64);
+	default: return v;
+	}
+}
+
+/* Calls with few, many and no rules in their base, and one that is on no list. */
+static const int pool[] = { SYS_ioctl, SYS_fcntl, SYS_clone, SYS_socket, SYS_kill, SYS_mmap,
+	SYS_openat, SYS_memfd_create, SYS_getuid, SYS_io_setup, SYS_chmod };
+
+static void
+random_rule(struct profile_rule *r)
+{
+	static const enum profile_action actions[] = { PROFILE_ALLOW, PROFILE_ALLOW, PROFILE_ALLOW,
+		PROFILE_ERRNO, PROFILE_ERRNO, PROFILE_END, PROFILE_BASE };
+
+	memset(r, 0, sizeof(*r));
+	r->nr = pool[dice(countof(pool))];
+	r->action = actions[dice(countof(actions))];
+	if (r->action == PROFILE_ERRNO)
+		r->error = dice(2) ? EPERM : ENOSYS;
+	if (r->action == PROFILE_BASE)
+		return;
+	for (unsigned a = 0; a < PROFILE_ARGUMENTS && r->n < 3; a++) {
+		struct profile_condition *c = &r->when[r->n];
+
+		if (dice(3) == 0)
+			continue;
+		c->argument = a;
+		c->mask = dice(2) ? UINT64_MAX : edge();
+		if (c->mask == 0)
+			c->mask = 0xffffffff;
+		c->value = edge() & c->mask;
+		r->n++;
+	}
+}
+
+/* A call near what the rules look at: each argument one of their values, or a bit beside. */
+static void
+random_call(struct seccomp_data *d, const struct profile_rule *own, size_t n)
+{
+	const struct profile_rule *r = &own[dice(n)];
+
+	memset(d, 0, sizeof(*d));
+	d->arch = dice(16) ? AUDIT_ARCH_X86_64 : AUDIT_ARCH_I386;
+	d->nr = dice(8) ? r->nr : pool[dice(countof(pool))];
+	for (unsigned a = 0; a < PROFILE_ARGUMENTS; a++)
+		d->args[a] = edge();
+	for (unsigned c = 0; c < r->n; c++) {
+		uint64_t other = edge();
+
+		d->args[r->when[c].argument] = r->when[c].value | (other & ~r->when[c].mask);
+		if (dice(6) == 0)
+			d->args[r->when[c].argument] ^= 1ULL << dice(64);
+	}
+}
+
+START_TEST(random_profiles_mean_what_their_rules_say)
+{
+	static const struct {
+		const char *name;
+		unsigned list;
+	} bases[] = { { "native", N }, { "jit", J }, { "provider", P } };
+	struct profile_rule own[24];
+	size_t accepted = 0;
+
+	for (int round = 0; round < 60; round++) {
+		size_t b = (size_t)round % countof(bases), n = 0, fault, tries = 0;
+		struct profile *p = NULL;
+		const char *text;
+
+		state = 0x9e3779b97f4a7c15ULL * (unsigned)(_i * 1000 + round + 1);
+		/* One rule after the other, as long as they may stand together. */
+		for (size_t want = 1 + dice(countof(own)); n < want && tries < 200; tries++) {
+			struct profile_rule merged[PROFILE_RULES_MAX];
+			const struct profile_rule *from;
+			size_t nfrom;
+
+			random_rule(&own[n]);
+			ck_assert_int_eq(profile_rules(profile_named(bases[b].name), false, &from,
+					     &nfrom), 0);
+			if (profile_rules_derive(from, nfrom, own, n + 1, merged, &fault, &text) >= 0)
+				n++;
+		}
+		if (n == 0)
+			continue;
+		if (profile_create("random", profile_named(bases[b].name), own, n, &p, &fault,
+			&text) < 0)
+			continue;
+		accepted++;
+		ck_assert_int_eq(profile_filter(p, false, &bpf, &bpf_len), 0);
+		for (int i = 0; i < 4000; i++) {
+			struct seccomp_data d;
+			uint32_t got, want;
+
+			random_call(&d, own, n);
+			got = interpret(bpf, bpf_len, &d);
+			want = expect_own(bases[b].list, own, n, &d);
+			if (got != want) /* ck_assert writes to a file each time */
+				ck_abort_msg("seed %d/%d: call %d: %#x instead of %#x", _i,
+				    round, d.nr, got, want);
+		}
+		profile_destroy(p);
+	}
+	ck_assert_uint_gt(accepted, 30);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -332,6 +501,7 @@ main(void)
 	tcase_add_loop_test(t, the_hand_shake_can_be_finished_under_every_list, 0,
 	    countof(filters));
 	tcase_add_loop_test(t, a_filter_is_built_once, 0, countof(filters));
+	tcase_add_loop_test(t, random_profiles_mean_what_their_rules_say, 0, 8);
 	tcase_add_test(t, a_profile_that_does_not_exist_has_no_filter);
 	tcase_add_test(t, a_call_is_named_in_its_own_architecture);
 	suite_add_tcase(s, t);

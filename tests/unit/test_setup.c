@@ -118,7 +118,7 @@ START_TEST(a_command_has_neither_tools_nor_a_limit_of_time)
 	ck_assert_uint_eq(s.config.runtimes.v[0].tmp, 64u << 10);
 	ck_assert_uint_eq(s.config.runtimes.v[0].cpu, 50);
 	ck_assert_uint_eq(s.config.runtimes.v[0].pids, 3);
-	ck_assert_uint_eq(s.config.runtimes.v[0].profile, PROFILE_NATIVE);
+	ck_assert_str_eq(s.config.runtimes.v[0].profile, "native");
 	ck_assert_str_eq(s.config.runtimes.v[0].app, "/usr");
 	ck_assert_str_eq(s.config.runtimes.v[0].mounts.v[0].target, "/usr");
 	ck_assert(!s.config.runtimes.v[0].mounts.v[0].writable);
