@@ -149,6 +149,8 @@ demo: deps					## watch an untrusted program do work, and fail at the rest
 	$Q$(MAKE) --no-print-directory $(jobs) all
 	$QCAISSON_BUILD=$(abspath $B) $(PYTHON) tools/demo.py
 
+# The SDK for JavaScript has tests of its own, which skip where there is no Node.js.
+test: packages += nodejs
 test: deps					## run all tests; T=name for the ones of that name
 	$Q$(MAKE) --no-print-directory $(jobs) check
 
@@ -203,14 +205,14 @@ install: all					## honours DESTDIR, PREFIX
 	$(INSTALL) -m 755 $(libexec:%=$B/libexec/%) $(DESTDIR)$(LIBEXECDIR)/
 	$(INSTALL) -m 644 $B/lib/libcaisson-runtime.a $(DESTDIR)$(LIBDIR)/
 	$(INSTALL) -m 644 worker/sdk/caisson.h $(DESTDIR)$(INCLUDEDIR)/
-	$(INSTALL) -m 644 worker/sdk/caisson.py $(DESTDIR)$(DATADIR)/
+	$(INSTALL) -m 644 worker/sdk/caisson.py worker/sdk/caisson.mjs $(DESTDIR)$(DATADIR)/
 	$(INSTALL) -m 644 docs/caisson.1 $(DESTDIR)$(MANDIR)/man1/
 	$(INSTALL) -m 644 docs/caissond.8 $(DESTDIR)$(MANDIR)/man8/
 uninstall:					## remove what install put there
 	rm -f $(bin:%=$(DESTDIR)$(BINDIR)/%) $(libexec:%=$(DESTDIR)$(LIBEXECDIR)/%) \
 		$(DESTDIR)$(LIBDIR)/libcaisson-runtime.a $(DESTDIR)$(INCLUDEDIR)/caisson.h \
-		$(DESTDIR)$(DATADIR)/caisson.py $(DESTDIR)$(MANDIR)/man1/caisson.1 \
-		$(DESTDIR)$(MANDIR)/man8/caissond.8
+		$(DESTDIR)$(DATADIR)/caisson.py $(DESTDIR)$(DATADIR)/caisson.mjs \
+		$(DESTDIR)$(MANDIR)/man1/caisson.1 $(DESTDIR)$(MANDIR)/man8/caissond.8
 	rmdir $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(DATADIR) 2>/dev/null || :
 
 clean:						## remove build/

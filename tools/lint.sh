@@ -31,7 +31,7 @@ rule "fatal() stands in main.c only: what is below reports" '\bfatal\(' \
 	--include='*.c' --exclude=main.c --exclude=log.c $folders
 rule "the root is where includes start" '#include "(\.|[^"/]*")' --include='*.[ch]' $folders
 rule "a note for later: do it, or write it where people look" '\b(TODO|FIXME|XXX)\b' \
-	--include='*.[ch]' --include='*.def' --include='*.py' --include='*.sh' --include='*.md' \
+	--include='*.[ch]' --include='*.def' --include='*.py' --include='*.sh' --include='*.md' --include='*.mjs' \
 	--exclude=lint.sh $folders tests tools docs examples
 
 # includes FOLDER "PLACES": what the files of a trust domain may include of ours
@@ -86,6 +86,14 @@ for script in tools/*.py tests/*.py tests/*/*.py examples/*/*.py worker/sdk/*.py
 		'import ast, sys; ast.parse(open(sys.argv[1], encoding="utf-8").read())' "$script" ||
 		fault "lint: $script"
 done
+
+if command -v node >/dev/null; then
+	for script in worker/sdk/*.mjs examples/*/*.mjs; do
+		node --check "$script" || fault "lint: $script"
+	done
+else
+	echo "lint: node is not installed: JavaScript is not parsed"
+fi
 
 # ---- the code ----
 

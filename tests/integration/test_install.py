@@ -33,6 +33,22 @@ class Installed(unittest.TestCase):
         self.assertIn("chain ok", done.stdout, done.stderr)
         self.assertEqual(done.returncode, 0)
 
+    @unittest.skipUnless(shutil.which("make"), "make is not installed")
+    def test_make_installs_what_a_runtime_is_written_with(self):
+        root = pathlib.Path(__file__).resolve().parents[2]
+        make = ["make", "-s", "-C", root, f"B={BUILD}", f"DESTDIR={self.dir}/there", "PREFIX=/usr"]
+        subprocess.run([*make, "--old-file=all", "install"], check=True, timeout=60,
+                       stdout=subprocess.DEVNULL)
+        for source, target in (("worker/sdk/caisson.py", "share/caisson/caisson.py"),
+                               ("worker/sdk/caisson.mjs", "share/caisson/caisson.mjs"),
+                               ("worker/sdk/caisson.h", "include/caisson.h"),
+                               (BUILD / "lib/libcaisson-runtime.a", "lib/libcaisson-runtime.a")):
+            self.assertEqual((self.dir / "there/usr" / target).read_bytes(),
+                             (root / source).read_bytes())
+        subprocess.run([*make, "uninstall"], check=True, timeout=60, stdout=subprocess.DEVNULL)
+        left = [p for p in (self.dir / "there").rglob("*") if not p.is_dir()]
+        self.assertEqual(left, [])
+
 
 if __name__ == "__main__":
     unittest.main()
