@@ -21,12 +21,24 @@
 
 SANITIZER_DEFAULTS
 
+/* Becomes `caissond` with these words (the first is its place), which ends with NULL. */
+static int
+become_supervisor(const char **words)
+{
+	cleanup_free char *path = private_program();
+
+	words[0] = path;
+	if (path != NULL)
+		execv(path, (char **)(uintptr_t)words);
+	text_say("cannot start caissond: %s", strerror(errno));
+	return EXIT_CANNOT;
+}
+
 /* `caissond` knows what a configuration is; this process never reads one. */
 static int
 config_main(const struct options *o, int argc, char **argv)
 {
-	cleanup_free char *path = private_program();
-	const char *words[5] = { path };
+	const char *words[5] = { NULL };
 	size_t n = 1;
 
 	(void)argc;
@@ -44,10 +56,29 @@ config_main(const struct options *o, int argc, char **argv)
 		text_say("config: needs check FILE or show [-c FILE]");
 		return EXIT_CANNOT;
 	}
-	if (path != NULL)
-		execv(path, (char **)(uintptr_t)words);
-	text_say("cannot start caissond: %s", strerror(errno));
-	return EXIT_CANNOT;
+	return become_supervisor(words);
+}
+
+/* What launches chambers can say what it would meet. */
+static int
+doctor_main(const struct options *o, int argc, char **argv)
+{
+	const char *words[8] = { NULL, "--doctor" };
+	size_t n = 2;
+
+	(void)argc;
+	(void)argv;
+	if (o->has_report) {
+		words[n++] = "--output";
+		words[n++] = o->report == REPORT_JSON ? "json" : "human";
+	}
+	if (o->has_state) {
+		words[n++] = "--state";
+		words[n++] = o->state;
+	}
+	if (o->verbose)
+		words[n++] = "--verbose";
+	return become_supervisor(words);
 }
 
 static const struct {
@@ -58,6 +89,7 @@ static const struct {
 	{ COMMAND_exec, exec_main },
 	{ COMMAND_audit, audit_main },
 	{ COMMAND_config, config_main },
+	{ COMMAND_doctor, doctor_main },
 };
 
 static void

@@ -273,6 +273,27 @@ check_taken(struct parser *p, const struct option_desc *d)
 	return usage_error(p, "--%s: not an option of %s", d->name, command_name(p->command));
 }
 
+/*
+ * The option with this name, or with this letter: that of our command if there is one, as
+ * two commands may have an option of one name with other values.  Its `name` is NULL if
+ * there is none.
+ */
+static const struct option_desc *
+find_option(const struct parser *p, const char *name, size_t n, char letter)
+{
+	const struct option_desc *d, *other = NULL;
+
+	for (d = option_descs; d->name != NULL; d++) {
+		if (name != NULL ? strlen(d->name) != n || memcmp(d->name, name, n) != 0
+				 : d->letter != letter)
+			continue;
+		if (d->commands & p->command)
+			return d;
+		other = d;
+	}
+	return other != NULL ? other : d;
+}
+
 /* --name, --name=value, --name value.  Returns how many words were used. */
 static int
 parse_long(struct parser *p, char **argv)
@@ -282,9 +303,7 @@ parse_long(struct parser *p, char **argv)
 	const struct option_desc *d;
 	int r, used = 1;
 
-	for (d = option_descs; d->name != NULL; d++)
-		if (strlen(d->name) == n && memcmp(d->name, name, n) == 0)
-			break;
+	d = find_option(p, name, n, 0);
 	if (d->name == NULL)
 		return usage_error(p, "--%.*s: no such option", (int)(n > 64 ? 64 : n), name);
 	r = check_taken(p, d);
@@ -313,9 +332,7 @@ parse_short(struct parser *p, char **argv)
 	int r;
 
 	for (s = argv[0] + 1; *s != '\0'; s++) {
-		for (d = option_descs; d->name != NULL; d++)
-			if (d->letter == *s)
-				break;
+		d = find_option(p, NULL, 0, *s);
 		if (d->name == NULL)
 			return usage_error(
 			    p, "-%c: no such option", isprint((unsigned char)*s) ? *s : '?');
@@ -344,7 +361,7 @@ parse_word(struct parser *p, const char *word)
 {
 	if (p->command & (COMMAND_run | COMMAND_exec))
 		return usage_error(p, "%.64s: a COMMAND stands after --", word);
-	if (p->command == COMMAND_daemon || p->o->nwords == OPTIONS_WORDS_MAX)
+	if (p->command & (COMMAND_daemon | COMMAND_doctor) || p->o->nwords == OPTIONS_WORDS_MAX)
 		return usage_error(p, "%.64s: one word too many", word);
 	p->o->words[p->o->nwords++] = word;
 	return 0;
@@ -359,7 +376,8 @@ check_command(struct parser *p)
 		if (o->command != NULL)
 			return usage_error(
 			    p, "--: %s takes no COMMAND", command_name(p->command));
-		if (p->command == COMMAND_daemon && !o->has_config && !o->has_check && !o->show)
+		if (p->command == COMMAND_daemon && !o->has_config && !o->has_check &&
+		    !o->show && !o->doctor)
 			return usage_error(p, "caissond: needs -c FILE, what it serves");
 		return 0;
 	}

@@ -40,12 +40,15 @@ enum command {
 	COMMAND_exec = 1 << COMMAND_NR_exec,
 	COMMAND_audit = 1 << COMMAND_NR_audit,
 	COMMAND_config = 1 << COMMAND_NR_config,
+	COMMAND_doctor = 1 << COMMAND_NR_doctor,
 	COMMAND_daemon = 1 << COMMAND_NR_daemon,
 	COMMAND_all = (1 << COMMAND_NR_MAX) - 1,
 };
 
 /* For CHOICE(output): */
 enum { OUTPUT_HUMAN, OUTPUT_JSONL };
+/* For CHOICE(report): */
+enum { REPORT_HUMAN, REPORT_JSON };
 
 /* One value of a repeatable option. */
 struct option_pair {

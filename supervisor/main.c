@@ -17,6 +17,7 @@
 #include "common/sanitizer.h"
 #include "supervisor/config.h"
 #include "supervisor/daemon.h"
+#include "supervisor/doctor.h"
 #include "supervisor/launch.h"
 #include "supervisor/private.h"
 
@@ -130,5 +131,8 @@ main(int argc, char **argv)
 		return check_config(options.check);
 	if (options.show)
 		return show_config();
+	if (options.doctor)
+		return doctor_main(options.state, options.report == REPORT_JSON,
+		    options.verbose);
 	return run_daemon();
 }

@@ -111,6 +111,12 @@ profile_named(const char *name)
 	return NULL;
 }
 
+const struct profile *
+profile_builtin(size_t i)
+{
+	return i < countof(profiles) ? &profiles[i] : NULL;
+}
+
 int
 profile_syscall_number(const char *name)
 {

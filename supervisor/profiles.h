@@ -46,6 +46,8 @@ struct profile {
 
 /* The built-in profile of that name; NULL if there is none. */
 const struct profile *profile_named(const char *name);
+/* The built-in profiles one by one, from 0; NULL beyond the last. */
+const struct profile *profile_builtin(size_t i);
 
 /*
  * A profile like `base`, whose `own` rules (profiles_rules.h) come first.  `name` and `base` are

@@ -1,0 +1,218 @@
+#include "supervisor/doctor_probe.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/util.h"
+#include "supervisor/children.h"
+#include "supervisor/uid.h"
+#include "worker/kernel.h"
+#include "worker/plan.h"
+
+const char *probe_state_dir;
+
+/* ---- the answer ---- */
+
+static void
+answer(
+    struct doctor_finding *f, enum doctor_state state, int error, const char *fmt, va_list ap)
+{
+	vsnprintf(f->detail, sizeof(f->detail), fmt, ap);
+	f->error = error;
+	f->state = state;
+}
+
+void
+probe_yes(struct doctor_finding *f, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	answer(f, DOCTOR_YES, 0, fmt, ap);
+	va_end(ap);
+}
+
+void
+probe_no(struct doctor_finding *f, int error, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	answer(f, DOCTOR_NO, error, fmt, ap);
+	va_end(ap);
+}
+
+void
+probe_unasked(struct doctor_finding *f, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	answer(f, DOCTOR_UNASKED, 0, fmt, ap);
+	va_end(ap);
+}
+
+/* ---- files of the kernel's ---- */
+
+int
+probe_read(const char *path, char *buf, size_t cap)
+{
+	cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	ssize_t n = fd < 0 ? -1 : read(fd, buf, cap - 1);
+
+	if (n < 0)
+		return -errno;
+	buf[n] = '\0';
+	buf[strcspn(buf, "\n")] = '\0';
+	return 0;
+}
+
+long
+probe_number(const char *path, long none)
+{
+	char text[32], *end;
+	long n;
+
+	if (probe_read(path, text, sizeof(text)) < 0)
+		return none;
+	errno = 0;
+	n = strtol(text, &end, 10);
+	return errno != 0 || end == text ? none : n;
+}
+
+/* ---- children ---- */
+
+pid_t
+probe_fork(void)
+{
+	pid_t parent = getpid(), pid = fork();
+
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+		if (getppid() != parent)
+			_exit(1);
+	}
+	return pid;
+}
+
+int
+probe_wait(pid_t pid)
+{
+	int status;
+
+	while (waitpid(pid, &status, __WALL) < 0)
+		if (errno != EINTR)
+			return -1;
+	return status;
+}
+
+static int
+write_proc(pid_t pid, const char *name, const char *text)
+{
+	cleanup_fd int fd = -1;
+	char path[64];
+	size_t n = strlen(text);
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	return fd < 0 || write(fd, text, n) != (ssize_t)n ? -errno : 0;
+}
+
+int
+probe_map(pid_t pid)
+{
+	static const struct uid_range range = CHILD_UID_RANGE;
+	bool root = uid_is_root();
+	char line[64];
+	int r;
+
+	r = write_proc(pid, "setgroups", "deny");
+	if (r < 0)
+		return r;
+	snprintf(
+	    line, sizeof(line), "%u %u 1\n", PLAN_INSIDE_UID, root ? range.first : geteuid());
+	r = write_proc(pid, "uid_map", line);
+	if (r < 0)
+		return r;
+	snprintf(
+	    line, sizeof(line), "%u %u 1\n", PLAN_INSIDE_GID, root ? range.first : getegid());
+	return write_proc(pid, "gid_map", line);
+}
+
+static _Noreturn void
+chamber_main(int gate_fd, struct doctor_finding *f, void (*fn)(struct doctor_finding *f))
+{
+	char byte;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	if (read(gate_fd, &byte, 1) != 1)
+		_exit(1);
+	if (setresgid(PLAN_INSIDE_GID, PLAN_INSIDE_GID, PLAN_INSIDE_GID) < 0 ||
+	    setresuid(PLAN_INSIDE_UID, PLAN_INSIDE_UID, PLAN_INSIDE_UID) < 0) {
+		probe_no(f, errno, "the mapped uid cannot be taken");
+		_exit(0);
+	}
+	/* A change of uid has taken it away. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	fn(f);
+	_exit(0);
+}
+
+/* Where a namespace is refused, the machine's own settings may say why. */
+static void
+advise(struct doctor_finding *f)
+{
+	const char *text = NULL;
+
+	if (f->error != EPERM && f->error != EACCES)
+		return;
+	if (probe_number("/proc/sys/kernel/unprivileged_userns_clone", 1) == 0)
+		text = doctor_rows[DOCTOR_ROW_userns_clone].remedy;
+	else if (probe_number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 0) != 0)
+		text = doctor_rows[DOCTOR_ROW_apparmor].remedy;
+	if (text != NULL && geteuid() != 0)
+		snprintf(f->remedy, sizeof(f->remedy), "%s", text);
+}
+
+void
+probe_chamber(struct doctor_finding *f, uint64_t flags, void (*fn)(struct doctor_finding *f))
+{
+	struct clone_args a = { .flags = CLONE_NEWUSER | flags, .exit_signal = SIGCHLD };
+	int gate[2], r, status;
+	pid_t pid;
+
+	if (pipe2(gate, O_CLOEXEC) < 0) {
+		probe_no(f, errno, "pipe2");
+		return;
+	}
+	pid = kernel_clone3(&a);
+	if (pid == 0) {
+		close(gate[1]);
+		chamber_main(gate[0], f, fn);
+	}
+	if (pid < 0) {
+		probe_no(f, errno, "clone3 with this namespace: %s", strerror(errno));
+		advise(f);
+		return;
+	}
+	close(gate[0]);
+	r = probe_map(pid);
+	if (r == 0)
+		(void)!write(gate[1], "", 1);
+	close(gate[1]);
+	status = probe_wait(pid);
+	if (r < 0)
+		probe_no(f, -r, "uid and gid cannot be mapped: %s", strerror(-r));
+	else if (f->state == DOCTOR_UNTRIED && WIFSIGNALED(status))
+		probe_no(f, 0, "the process in it was killed by signal %d", WTERMSIG(status));
+	if (f->state == DOCTOR_NO)
+		advise(f);
+}
