@@ -188,13 +188,13 @@ struct call {
 	struct operation *operation;
 	enum call_state state;
 	char id[40]; /* ours; the provider sees no other */
-	char *name; /* the runtime's id of it */
+	struct slice name; /* the runtime's id of it */
+	struct slice path; /* decided, packed; as the name, behind this */
 	const struct config_tool *tool;
 	uint32_t msgid; /* of tool.invoke on the worker's link */
 	uint32_t provider_msgid; /* of tool.call */
 	struct child *provider;
 	struct buf arguments; /* packed, until dispatched */
-	struct buf path; /* decided, packed */
 	struct grant *grant; /* decided by */
 	bool reserved; /* a bounded use is held */
 	bool interrupted; /* the operation ended while the record was on its way: nobody waits */
@@ -404,9 +404,9 @@ void record_init(
 /* As journal_append(). */
 int record_append(
     const struct record *r, enum journal_class class, journal_fn *done, void *arg);
-/* A text into an optional member of a struct msg_record. */
-#define RECORD_TEXT(m, member, text)                                                           \
-	((m)->has_##member = true, (m)->member = slice_of(text))
+/* A text, or bytes, into an optional member of a struct msg_record. */
+#define RECORD_TEXT(m, member, text) RECORD_SLICE(m, member, slice_of(text))
+#define RECORD_SLICE(m, field, slice) ((m)->has_##field = true, (m)->field = (slice))
 
 /* {kind: ..., detail} of an ended operation. */
 void cause_pack(struct buf *b, const struct operation *op);

@@ -30,7 +30,7 @@ outcome_record(struct operation *op, const struct call *c, enum record_outcome o
 
 	record_init(&r, op->broker, op, "tool.invoked");
 	RECORD_TEXT(&r.m, call, c->id);
-	RECORD_TEXT(&r.m, callId, c->name);
+	RECORD_SLICE(&r.m, callId, c->name);
 	RECORD_TEXT(&r.m, tool, c->tool->name);
 	RECORD_TEXT(&r.m, grant, c->grant->id);
 	r.m.has_outcome = r.m.has_source = true;
@@ -79,7 +79,7 @@ call_finish(struct call *c, enum call_status status, const struct wire_error *er
 {
 	struct operation *op = c->operation;
 	struct msg_tool_invoke_reply reply = {
-		.callId = slice_of(c->name), .tool = slice_of(c->tool->name), .status = status,
+		.callId = c->name, .tool = slice_of(c->tool->name), .status = status,
 	};
 
 	if (error != NULL) {
@@ -122,10 +122,10 @@ call_dispatch(struct call *c)
 	struct msg_tool_call m = {
 		.call = slice_of(c->id),
 		.tool = slice_of(c->tool->name),
-		.arguments = { c->arguments.p, c->arguments.n },
+		.arguments = buf_slice(&c->arguments),
 		.action = slice_of(c->tool->action),
 		.namespace = slice_of(c->tool->resource),
-		.path = { c->path.p, c->path.n },
+		.path = c->path,
 		.timeoutMs = op->deadline_at_ms == 0 ? UINT32_MAX
 		    : op->deadline_at_ms > now	     ? op->deadline_at_ms - now
 						     : 0,
@@ -147,7 +147,6 @@ call_dispatch(struct call *c)
 		link_watch(p->link, PROVIDER_QUEUE_MAX / 2);
 	op->call_bytes -= c->arguments.n;
 	buf_finish(&c->arguments);
-	buf_finish(&c->path);
 	session_flow(op->session);
 	STOP_POINT("broker.dispatched");
 }
@@ -331,7 +330,7 @@ result_late(struct child *p, uint32_t msgid)
 	TAILQ_FOREACH (c, &p->late, queue)
 		if (c->provider_msgid == msgid) {
 			RECORD_TEXT(&r.m, call, c->id);
-			RECORD_TEXT(&r.m, callId, c->name);
+			RECORD_SLICE(&r.m, callId, c->name);
 			RECORD_TEXT(&r.m, tool, c->tool->name);
 		}
 	RECORD_TEXT(&r.m, cause, "late");

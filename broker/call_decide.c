@@ -163,7 +163,7 @@ call_is_open(const struct operation *op, struct slice name)
 	const struct call *c;
 
 	TAILQ_FOREACH (c, &op->calls, link)
-		if (slice_is(name, c->name))
+		if (slice_equal(name, c->name))
 			return true;
 	return false;
 }
@@ -211,12 +211,12 @@ decision_record_init(struct record *r, struct operation *op, const char *type,
     const struct resolved_requirement *need)
 {
 	record_init(r, op->broker, op, type);
-	r->m.has_callId = r->m.has_path = r->m.has_source = true;
-	r->m.callId = m->id;
+	RECORD_SLICE(&r->m, callId, m->id);
+	RECORD_SLICE(&r->m, path, buf_slice(&need->path));
+	r->m.has_source = true;
 	RECORD_TEXT(&r->m, tool, tool->name);
 	RECORD_TEXT(&r->m, action, tool->action);
 	RECORD_TEXT(&r->m, resource, tool->resource);
-	r->m.path = (struct slice){ need->path.p, need->path.n };
 	r->m.source = record_source_kernel;
 }
 
@@ -246,28 +246,38 @@ call_destroy(struct call *c)
 {
 	if (c == NULL)
 		return;
-	free(c->name);
 	buf_finish(&c->arguments);
-	buf_finish(&c->path);
 	free(c);
+}
+
+/* Bytes behind a call, which move on by what was copied there. */
+static struct slice
+copy_behind(uint8_t **at, struct slice s)
+{
+	struct slice copy = { memcpy(*at, s.p, s.n), s.n };
+
+	*at += s.n;
+	return copy;
 }
 
 static struct call *
 call_create(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *m,
     const struct config_tool *tool, const struct resolved_requirement *need)
 {
-	struct call *c = calloc(1, sizeof *c);
+	struct call *c = calloc(1, sizeof *c + m->id.n + need->path.n);
+	uint8_t *behind;
 
 	if (c == NULL)
 		return NULL;
+	behind = (uint8_t *)(c + 1);
 	c->operation = op;
 	c->msgid = msgid;
 	c->tool = tool;
 	c->provider = &op->session->providers[tool->provider];
-	c->name = slice_dup(m->id);
+	c->name = copy_behind(&behind, m->id);
+	c->path = copy_behind(&behind, buf_slice(&need->path));
 	buf_add(&c->arguments, m->arguments.p, m->arguments.n);
-	buf_add(&c->path, need->path.p, need->path.n);
-	if (c->name == NULL || c->arguments.failed || c->path.failed) {
+	if (c->arguments.failed) {
 		call_destroy(c);
 		return NULL;
 	}

@@ -216,13 +216,14 @@ requirement_resolve(const struct requirement_template *t, const char *namespace,
 {
 	struct path parsed[REQUIREMENT_PLACEHOLDERS_MAX] = { { NULL, 0 } };
 	struct slice in = arguments;
-	struct parts parts = { .segments = 0 };
+	struct parts parts;
 	size_t i;
 	int r;
 
 	*ret = (struct resolved_requirement){ .requirement = {
 						  .namespace = namespace, .action = action } };
-	if (value_next(&in).type == VALUE_MAP) {
+	parts.segments = parts.bytes = 0;
+	if (value_open(&in).type == VALUE_MAP) {
 		r = collect(t, arguments, parsed, &parts, ret_code, err, cap);
 	} else {
 		*ret_code = code_unresolved;

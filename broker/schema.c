@@ -122,7 +122,7 @@ array_fault(const struct property *p, const struct value *v)
 
 	if (v->type != VALUE_ARRAY)
 		return "is not an array";
-	value_next(&in);
+	value_open(&in);
 	for (i = 0; i < v->count && *rule == '\0'; i++) {
 		item = value_skip(&in);
 		rule = string_fault(p, &item);
@@ -153,19 +153,18 @@ schema_check(const struct schema *s, struct slice arguments, char *err, size_t c
 	bool seen[SCHEMA_PROPERTIES_MAX] = { false };
 	const struct property *p;
 	struct slice in = arguments;
-	struct value map, key, v;
+	struct value map, v;
 	const char *rule;
 	size_t i;
 
-	map = value_next(&in);
+	map = value_open(&in);
 	if (map.type != VALUE_MAP) {
 		snprintf(err, cap, "the arguments are not a map");
 		return -EINVAL;
 	}
 	for (i = 0; i < map.count; i++) {
-		key = value_next(&in);
+		p = schema_find(s, value_key(&in));
 		v = value_skip(&in);
-		p = schema_find(s, key.bytes);
 		if (p == NULL && s->open)
 			continue;
 		if (p == NULL) {

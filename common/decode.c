@@ -61,33 +61,35 @@ decode_error(struct decode *d, const struct value *v, struct wire_error *ret)
 	if (v->type != VALUE_MAP)
 		return bad(d, v->raw.p, "error is not a map", NULL, NULL);
 	*ret = (struct wire_error) { 0 };
-	map = value_next(&s);
+	map = value_open(&s);
 	for (i = 0; i < map.count; i++) {
-		struct value k = value_next(&s), e = value_skip(&s);
+		const uint8_t *at = s.p;
+		struct slice k = value_key(&s);
+		struct value e = value_skip(&s);
 
-		if (slice_is(k.bytes, "code")) {
+		if (slice_is(k, "code")) {
 			if (e.type != VALUE_STR || e.bytes.n < 1 || e.bytes.n > 64 ||
 			    has_nul(e.bytes))
 				return bad(d, e.raw.p, "code of an error", NULL, NULL);
 			ret->code = e.bytes;
 			has_code = true;
-		} else if (slice_is(k.bytes, "message")) {
+		} else if (slice_is(k, "message")) {
 			if (e.type != VALUE_STR || e.bytes.n > ERROR_MESSAGE_MAX)
 				return bad(d, e.raw.p, "message of an error", NULL, NULL);
 			ret->message = e.bytes;
 			has_message = true;
-		} else if (slice_is(k.bytes, "retryable")) {
+		} else if (slice_is(k, "retryable")) {
 			if (e.type != VALUE_BOOL)
 				return bad(d, e.raw.p, "retryable of an error", NULL, NULL);
 			ret->retryable = e.boolean;
-		} else if (slice_is(k.bytes, "details")) {
+		} else if (slice_is(k, "details")) {
 			rule = e.raw.n > DETAILS_MAX ? "details of an error" :
 						       decode_payload(d, e.raw);
 			if (rule != NULL)
 				return bad(d, e.raw.p, rule, NULL, NULL);
 			ret->details = e.raw;
 		} else {
-			return bad(d, k.raw.p, "unknown field of an error", NULL, NULL);
+			return bad(d, at, "unknown field of an error", NULL, NULL);
 		}
 	}
 	if (!has_code || !has_message)
@@ -203,11 +205,15 @@ decode_map(struct decode *d, const struct msg_desc *desc, uint8_t *m)
 	d->bounded = desc->to & ROLE_BROKER && !(desc->from & ROLE_LEDGER);
 	map = value_open(&d->rest);
 	for (i = 0; i < map.count; i++) {
-		struct value k = value_open(&d->rest), v = value_skip(&d->rest);
+		struct slice k;
+		struct value v;
 
-		f = find_field(desc, next, k.bytes);
+		at = d->rest.p;
+		k = value_key(&d->rest);
+		v = value_skip(&d->rest);
+		f = find_field(desc, next, k);
 		if (f == NULL)
-			return bad(d, k.raw.p, "unknown field", method, NULL);
+			return bad(d, at, "unknown field", method, NULL);
 		rule = decode_field(d, f, &v, m);
 		if (rule != NULL)
 			return bad(d, v.raw.p, rule, method, f->name);

@@ -21,11 +21,19 @@ is_forbidden(uint32_t c)
 	return c == '/' || c == '\\' || c < 0x20 || (c >= 0x7f && c <= 0x9f);
 }
 
+/* Bytes of most segments; the rest is looked at by characters. */
+static const bool is_usual[256] = {
+	['!' ... '.'] = true,
+	['0' ... '['] = true,
+	[']' ... '~'] = true,
+};
+
 const char *
 segment_fault(const char *s, size_t n)
 {
 	const uint8_t *p = (const uint8_t *)s;
 	uint32_t c = 0;
+	size_t usual = 0;
 	int step;
 
 	if (n == 0)
@@ -34,6 +42,10 @@ segment_fault(const char *s, size_t n)
 		return "a segment is too long";
 	if (p[0] == '.' && (n == 1 || (n == 2 && p[1] == '.')))
 		return "a segment is . or ..";
+	while (usual < n && is_usual[p[usual]])
+		usual++;
+	if (usual == n)
+		return "";
 	for (size_t i = 0; i < n; i += (size_t)step) {
 		step = utf8_next(p + i, n - i, &c);
 		if (step <= 0)

@@ -125,6 +125,8 @@ head(struct slice *s, struct value *v)
 		set_count(v, VALUE_ARRAY, tag & 0x0f);
 	else if (tag <= 0xbf)
 		set_bytes(v, s, VALUE_STR, tag & 0x1f);
+	else if (tag == 0xd9) /* ids */
+		set_bytes(v, s, VALUE_STR, take_number(s, 1));
 	else if (tag >= 0xe0)
 		set_int(v, (int8_t)tag);
 	else
@@ -132,7 +134,7 @@ head(struct slice *s, struct value *v)
 }
 
 /* How many values follow the header of `v` as its parts. */
-static uint64_t
+static inline uint64_t
 parts(const struct value *v)
 {
 	if (v->type == VALUE_ARRAY)
@@ -140,7 +142,7 @@ parts(const struct value *v)
 	return v->type == VALUE_MAP ? (uint64_t)v->count * 2 : 0;
 }
 
-static void
+static inline void
 skip_parts(struct slice *s, const struct value *v)
 {
 	uint64_t left = parts(v);
@@ -221,20 +223,31 @@ value_skip(struct slice *s)
 	return v;
 }
 
+struct slice
+value_key(struct slice *s)
+{
+	struct value v;
+
+	head(s, &v);
+	assert(v.type == VALUE_STR);
+	return v.bytes;
+}
+
 bool
 value_get(struct slice map, const char *key, struct value *ret)
 {
-	struct value v, k, held;
+	size_t n = strlen(key);
+	struct value v, held;
+	struct slice k;
 	uint32_t i;
 
 	head(&map, &v);
 	if (v.type != VALUE_MAP)
 		return false;
 	for (i = 0; i < v.count; i++) {
-		head(&map, &k);
+		k = value_key(&map);
 		held = value_skip(&map);
-
-		if (slice_is(k.bytes, key)) {
+		if (k.n == n && memcmp(k.p, key, n) == 0) {
 			*ret = held;
 			return true;
 		}

@@ -24,21 +24,14 @@ struct level {
 };
 
 struct walk {
-	const uint8_t *p;
-	size_t n, at;
-	struct level level[VALUE_DEPTH_MAX];
-	unsigned depth;
+	const uint8_t *start, *p, *end;
+	struct level *top; /* the innermost open one; level[0] holds the value itself */
+	struct level level[1 + VALUE_DEPTH_MAX];
 	uint32_t nodes;
 	struct key *keys;
 	uint32_t nkeys, keys_cap;
 	struct key keys_inline[KEYS_INLINE];
 	const char *rule;
-};
-
-/* What a header announces: bytes that follow it, or values. */
-struct head {
-	bool is_bytes, is_utf8, is_container, is_map;
-	uint32_t count;
 };
 
 static int
@@ -55,11 +48,10 @@ number(struct walk *w, unsigned width, uint64_t *ret)
 	uint64_t v = 0;
 	unsigned i;
 
-	if (w->n - w->at < width)
+	if ((size_t)(w->end - w->p) < width)
 		return bad(w, "truncated value");
 	for (i = 0; i < width; i++)
-		v = v << 8 | w->p[w->at + i];
-	w->at += width;
+		v = v << 8 | *w->p++;
 	*ret = v;
 	return 0;
 }
@@ -115,28 +107,52 @@ real(struct walk *w)
 	return isfinite(v) ? 0 : bad(w, "float is not finite");
 }
 
-/* Reads one header, and for scalars of fixed size all of the value. */
 static int
-header(struct walk *w, struct head *h)
+bytes(struct walk *w, uint32_t n)
+{
+	if (n > (size_t)(w->end - w->p))
+		return bad(w, "truncated value");
+	w->p += n;
+	return 0;
+}
+
+static int
+text(struct walk *w, uint32_t n)
+{
+	if (n > (size_t)(w->end - w->p))
+		return bad(w, "truncated value");
+	if (!utf8_valid(w->p, n))
+		return bad(w, "invalid UTF-8");
+	w->p += n;
+	return 0;
+}
+
+static int
+open_container(struct walk *w, uint32_t count, bool map)
+{
+	uint64_t values = (uint64_t)count << map;
+
+	/* A value is at least one byte: no count is believed beyond the bytes that are left. */
+	if (values > (size_t)(w->end - w->p))
+		return bad(w, "truncated value");
+	if (values > VALUE_NODES_MAX - w->nodes)
+		return bad(w, "too many values");
+	if (w->top == w->level + VALUE_DEPTH_MAX)
+		return bad(w, "nested too deep");
+	w->nodes += (uint32_t)values;
+	*++w->top = (struct level) { (uint32_t)values, w->nkeys, map };
+	return 0;
+}
+
+/* What has a tag of its own: everything but small integers, short strings, small containers. */
+static int
+tagged(struct walk *w, uint8_t tag)
 {
 	static const uint32_t least_bin[] = { 0, 1u << 8, 1u << 16 };
 	static const uint32_t least_str[] = { 32, 1u << 8, 1u << 16 };
-	uint8_t tag = w->p[w->at++];
+	uint32_t n;
+	int r;
 
-	*h = (struct head) { 0 };
-	if (tag <= 0x7f || tag >= 0xe0)
-		return 0;
-	if (tag <= 0x9f) {
-		h->is_container = true;
-		h->is_map = tag <= 0x8f;
-		h->count = tag & 0x0f;
-		return 0;
-	}
-	if (tag <= 0xbf) {
-		h->is_bytes = h->is_utf8 = true;
-		h->count = tag & 0x1f;
-		return 0;
-	}
 	switch (tag) {
 	case 0xc0:
 	case 0xc2:
@@ -147,8 +163,8 @@ header(struct walk *w, struct head *h)
 	case 0xc4:
 	case 0xc5:
 	case 0xc6:
-		h->is_bytes = true;
-		return length(w, 1u << (tag - 0xc4), least_bin[tag - 0xc4], &h->count);
+		r = length(w, 1u << (tag - 0xc4), least_bin[tag - 0xc4], &n);
+		return r < 0 ? r : bytes(w, n);
 	case 0xca:
 		return bad(w, "float is not 64 bits wide");
 	case 0xcb:
@@ -165,46 +181,84 @@ header(struct walk *w, struct head *h)
 	case 0xd9:
 	case 0xda:
 	case 0xdb:
-		h->is_bytes = h->is_utf8 = true;
-		return length(w, 1u << (tag - 0xd9), least_str[tag - 0xd9], &h->count);
+		r = length(w, 1u << (tag - 0xd9), least_str[tag - 0xd9], &n);
+		return r < 0 ? r : text(w, n);
 	case 0xdc:
 	case 0xdd:
 	case 0xde:
 	case 0xdf:
-		h->is_container = true;
-		h->is_map = tag >= 0xde;
-		return length(w, tag & 1 ? 4 : 2, tag & 1 ? 1u << 16 : 16, &h->count);
+		r = length(w, tag & 1 ? 4 : 2, tag & 1 ? 1u << 16 : 16, &n);
+		return r < 0 ? r : open_container(w, n, tag >= 0xde);
 	default:
 		return bad(w, "extension type");
 	}
 }
 
-static int
-remember_key(struct walk *w, size_t offset, uint32_t n)
+static inline int
+one(struct walk *w)
 {
-	if (w->nkeys == w->keys_cap) {
-		uint32_t cap = w->keys_cap * 4;
-		struct key *grown;
+	uint8_t tag;
 
-		/* The count of values bounds this: 256 KiB at most. */
-		grown = malloc(cap * sizeof *grown);
-		if (grown == NULL)
-			return -ENOMEM;
-		memcpy(grown, w->keys, w->nkeys * sizeof *grown);
-		if (w->keys != w->keys_inline)
-			free(w->keys);
-		w->keys = grown;
-		w->keys_cap = cap;
+	if (w->p == w->end)
+		return bad(w, "truncated value");
+	tag = *w->p++;
+	if (tag <= 0x7f || tag >= 0xe0)
+		return 0;
+	if (tag >= 0xc0)
+		return tagged(w, tag);
+	if (tag >= 0xa0)
+		return text(w, tag & 0x1f);
+	return open_container(w, tag & 0x0f, tag <= 0x8f);
+}
+
+static int
+grow_keys(struct walk *w)
+{
+	uint32_t cap = w->keys_cap * 4;
+	struct key *grown;
+
+	/* The count of values bounds this: 256 KiB at most. */
+	grown = malloc(cap * sizeof *grown);
+	if (grown == NULL)
+		return -ENOMEM;
+	memcpy(grown, w->keys, w->nkeys * sizeof *grown);
+	if (w->keys != w->keys_inline)
+		free(w->keys);
+	w->keys = grown;
+	w->keys_cap = cap;
+	return 0;
+}
+
+/* A value that must be a string, and is remembered. */
+static inline int
+key(struct walk *w)
+{
+	const uint8_t *at = w->p;
+	uint32_t n;
+	int r;
+
+	r = one(w);
+	if (r < 0)
+		return r;
+	if ((*at & 0xe0) == 0xa0) {
+		n = *at & 0x1f;
+	} else if (*at >= 0xd9 && *at <= 0xdb) {
+		n = (uint32_t)(w->p - at) - 1 - (1u << (*at - 0xd9));
+	} else {
+		w->p = at;
+		return bad(w, "key is not a string");
 	}
-	w->keys[w->nkeys++] = (struct key) { (uint32_t)offset, n };
+	if (w->nkeys == w->keys_cap && (r = grow_keys(w)) < 0)
+		return r;
+	w->keys[w->nkeys++] = (struct key) { (uint32_t)(w->p - w->start) - n, n };
 	return 0;
 }
 
 static int
-compare_keys(const void *a, const void *b, void *bytes)
+compare_keys(const void *a, const void *b, void *start)
 {
 	const struct key *x = a, *y = b;
-	const uint8_t *p = bytes;
+	const uint8_t *p = start;
 
 	/* Any order will do; lengths are cheapest. */
 	if (x->n != y->n)
@@ -214,96 +268,50 @@ compare_keys(const void *a, const void *b, void *bytes)
 
 /* The map on top is complete: no two of its keys may be equal. */
 static int
-close_map(struct walk *w, const struct level *level)
+close_map(struct walk *w)
 {
-	struct key *key = w->keys + level->first_key;
-	uint32_t n = w->nkeys - level->first_key, i, j;
-	uint8_t *bytes = (uint8_t *)(uintptr_t)w->p;
+	struct key *keys = w->keys + w->top->first_key;
+	uint32_t n = w->nkeys - w->top->first_key, i, j;
+	uint8_t *start = (uint8_t *)(uintptr_t)w->start;
 
-	w->nkeys = level->first_key;
+	w->nkeys = w->top->first_key;
 	if (n <= PAIRWISE_MAX) {
 		for (i = 1; i < n; i++)
 			for (j = 0; j < i; j++)
-				if (compare_keys(key + i, key + j, bytes) == 0)
+				if (keys[i].n == keys[j].n &&
+				    compare_keys(keys + i, keys + j, start) == 0)
 					goto duplicate;
 		return 0;
 	}
-	qsort_r(key, n, sizeof *key, compare_keys, bytes);
+	qsort_r(keys, n, sizeof *keys, compare_keys, start);
 	for (i = 1; i < n; i++)
-		if (compare_keys(key + i, key + i - 1, bytes) == 0)
+		if (compare_keys(keys + i, keys + i - 1, start) == 0)
 			goto duplicate;
 	return 0;
 duplicate:
-	w->at = key[i].offset;
+	w->p = w->start + keys[i].offset;
 	return bad(w, "duplicate key");
-}
-
-static int
-open_container(struct walk *w, const struct head *h)
-{
-	uint64_t values = (uint64_t)h->count << h->is_map;
-
-	/* A value is at least one byte: no count is believed beyond the bytes that are left. */
-	if (values > w->n - w->at)
-		return bad(w, "truncated value");
-	if (values > VALUE_NODES_MAX - w->nodes)
-		return bad(w, "too many values");
-	if (w->depth == VALUE_DEPTH_MAX)
-		return bad(w, "nested too deep");
-	w->nodes += (uint32_t)values;
-	w->level[w->depth++] = (struct level) { (uint32_t)values, w->nkeys, h->is_map };
-	return 0;
-}
-
-static int
-one(struct walk *w, bool is_key)
-{
-	size_t start = w->at;
-	struct head h;
-	int r;
-
-	if (w->at == w->n)
-		return bad(w, "truncated value");
-	r = header(w, &h);
-	if (r < 0)
-		return r;
-	if (is_key && !h.is_utf8) {
-		w->at = start;
-		return bad(w, "key is not a string");
-	}
-	if (h.is_container)
-		return open_container(w, &h);
-	if (!h.is_bytes)
-		return 0;
-	if (h.count > w->n - w->at)
-		return bad(w, "truncated value");
-	if (h.is_utf8 && !utf8_valid(w->p + w->at, h.count))
-		return bad(w, "invalid UTF-8");
-	if (is_key && (r = remember_key(w, w->at, h.count)) < 0)
-		return r;
-	w->at += h.count;
-	return 0;
 }
 
 static int
 all(struct walk *w)
 {
-	int r = one(w, false);
+	int r = 0;
 
-	while (r == 0 && w->depth > 0) {
-		struct level *level = &w->level[w->depth - 1];
+	while (r == 0) {
+		struct level *top = w->top;
 
-		if (level->left == 0) {
-			w->depth--;
-			if (level->map)
-				r = close_map(w, level);
-			continue;
+		if (top->left > 0) {
+			top->left--;
+			r = top->map && (top->left & 1) ? key(w) : one(w);
+		} else if (top == w->level) {
+			return w->p == w->end ? 0 : bad(w, "bytes left over");
+		} else {
+			if (top->map)
+				r = close_map(w);
+			w->top--;
 		}
-		level->left--;
-		r = one(w, level->map && (level->left & 1));
 	}
-	if (r == 0 && w->at != w->n)
-		return bad(w, "bytes left over");
 	return r;
 }
 
@@ -313,10 +321,10 @@ walk_value(const uint8_t *p, size_t n, struct fault *fault)
 	struct walk w;
 	int r;
 
-	w.p = p;
-	w.n = n;
-	w.at = 0;
-	w.depth = 0;
+	w.start = w.p = p;
+	w.end = p + n;
+	w.top = w.level;
+	w.level[0] = (struct level) { .left = 1 };
 	w.nodes = 1;
 	w.keys = w.keys_inline;
 	w.nkeys = 0;
@@ -326,6 +334,6 @@ walk_value(const uint8_t *p, size_t n, struct fault *fault)
 	if (w.keys != w.keys_inline)
 		free(w.keys);
 	if (r == -EPROTO)
-		*fault = (struct fault) { .rule = w.rule, .offset = w.at };
+		*fault = (struct fault) { .rule = w.rule, .offset = (size_t)(w.p - p) };
 	return r;
 }

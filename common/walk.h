@@ -58,6 +58,8 @@ struct value value_next(struct slice *s);
 struct value value_open(struct slice *s);
 /* Reads the value at the front of `s` and moves `s` past all of it. */
 struct value value_skip(struct slice *s);
+/* Reads the key at the front of `s` and moves `s` to its value. */
+struct slice value_key(struct slice *s);
 /* The value of `key` in the map `map`; false if it has none. */
 bool value_get(struct slice map, const char *key, struct value *ret);
 
