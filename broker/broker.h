@@ -414,5 +414,7 @@ void cause_pack(struct buf *b, const struct operation *op);
 void cause_detail(const struct operation *op, char *buf, size_t cap);
 /* The usage map. */
 void usage_pack(struct buf *b, const struct exit_facts *exit);
+/* The same for the record; nothing for a worker that was never born. */
+void record_usage(struct msg_record *r, const struct exit_facts *exit);
 
 #endif /* BROKER_BROKER_H */

@@ -303,10 +303,14 @@ message_pack(struct buf *b, const struct operation *op, bool recorded)
 {
 	const struct ending_desc *e =
 	    ending_desc(recorded ? op->ending : ENDING_audit_unavailable);
+	const struct limit_desc *limit =
+	    op->ending == ENDING_limit ? limit_desc(op->exit.limit) : NULL;
 	char detail[256], text[512];
 
 	cause_detail(op, detail, sizeof detail);
-	if (!recorded)
+	if (recorded && limit != NULL)
+		snprintf(text, sizeof text, "%s: %s", limit->name, limit->text);
+	else if (!recorded)
 		snprintf(text, sizeof text, "%s; what it became is here, and nowhere on record",
 		    e->doc);
 	else
@@ -351,13 +355,15 @@ terminal_pack(struct buf *b, const struct operation *op, bool completed, bool re
 {
 	const struct ending_desc *e =
 	    ending_desc(recorded ? op->ending : ENDING_audit_unavailable);
+	/* A command has it with its result; a turn, if its worker's end was what ended it. */
+	bool used = op->turn != NULL && op->exit.kind != EXIT_NONE;
 
 	if (completed) {
 		pack_map(b, 1);
 		result_pack(b, op);
 		return;
 	}
-	pack_map(b, recorded ? 4 : 5);
+	pack_map(b, 4u + !recorded + used);
 	pack_str(b, "code");
 	pack_str(b, e->operation_code);
 	pack_str(b, "message");
@@ -371,6 +377,10 @@ terminal_pack(struct buf *b, const struct operation *op, bool completed, bool re
 		pack_str(b, e->cause);
 		pack_str(b, "recorded");
 		pack_bool(b, false);
+	}
+	if (used) {
+		pack_str(b, "usage");
+		usage_pack(b, &op->exit);
 	}
 	result_pack(b, op);
 }
@@ -444,6 +454,20 @@ turn_record(struct operation *op)
 	record_append(&r, JOURNAL_ENDING, NULL, NULL);
 }
 
+/* Did the kernel tell why it ended, or is it ours? */
+static bool
+ending_is_the_kernels(const struct operation *op)
+{
+	const struct exit_facts *x = &op->exit;
+
+	if (op->ending == ENDING_exited || op->ending == ENDING_signaled)
+		return true;
+	if (op->ending == ENDING_completed)
+		return op->kind == operation_kind_command;
+	return x->cause == op->ending &&
+	    (x->cause == ENDING_seccomp || x->cause == ENDING_oom || x->cause == ENDING_limit);
+}
+
 static int
 ended_record(struct operation *op)
 {
@@ -467,9 +491,9 @@ ended_record(struct operation *op)
 	r.m.sequence = op->sequence + 1;
 	r.m.has_bytes = true;
 	r.m.bytes = op->output_bytes;
-	r.m.has_cpuUs = r.m.has_peakBytes = op->exit.kind != EXIT_NONE;
-	r.m.cpuUs = op->exit.cpu_us;
-	r.m.peakBytes = op->exit.peak_bytes;
+	r.m.has_source = true;
+	r.m.source = ending_is_the_kernels(op) ? record_source_kernel : record_source_broker;
+	record_usage(&r.m, &op->exit);
 	return record_append(&r, JOURNAL_ENDING, ended_on_record, op);
 }
 

@@ -10,6 +10,7 @@
 #include "common/clock.h"
 #include "common/hex.h"
 #include "common/sha256.h"
+#include "common/util.h"
 #include "common/walk.h"
 
 struct digest {
@@ -147,6 +148,15 @@ syscall_name(const struct exit_facts *exit)
 	return seccomp_syscall_resolve_num_arch(exit->arch, (int)exit->syscall);
 }
 
+/* Of the broker's own limits the name is with the operation; of the kernel's, in the facts. */
+static const char *
+limit_name(const struct operation *op)
+{
+	const struct limit_desc *d = limit_desc(op->exit.limit);
+
+	return op->limit_name != NULL ? op->limit_name : d != NULL ? d->name : "unknown";
+}
+
 void
 cause_detail(const struct operation *op, char *buf, size_t cap)
 {
@@ -160,11 +170,14 @@ cause_detail(const struct operation *op, char *buf, size_t cap)
 		break;
 	case ENDING_seccomp:
 		name = syscall_name(&op->exit);
-		snprintf(buf, cap, "%s", name != NULL ? name : "unknown");
+		if (name != NULL)
+			snprintf(buf, cap, "%s", name);
+		else if (op->exit.syscall != UINT32_MAX)
+			snprintf(buf, cap, "%u", op->exit.syscall);
 		free(name);
 		break;
 	case ENDING_limit:
-		snprintf(buf, cap, "%s", op->limit_name != NULL ? op->limit_name : "");
+		snprintf(buf, cap, "%s", limit_name(op));
 		break;
 	case ENDING_runtime_protocol_violation:
 		snprintf(buf, cap, "%s%s%s%s%s", op->fault.rule != NULL ? op->fault.rule : "",
@@ -227,14 +240,16 @@ cause_pack(struct buf *b, const struct operation *op)
 	switch (op->ending) {
 	case ENDING_seccomp:
 		name = syscall_name(&op->exit);
-		pack_map(b, 2);
+		/* A filter that kills by itself says no more. */
+		pack_map(b, op->exit.syscall == UINT32_MAX ? 1 : 2);
 		pack_str(b, "kind");
 		pack_str(b, e->cause);
-		pack_str(b, "syscall");
-		if (name != NULL)
-			pack_str(b, name);
-		else
+		if (op->exit.syscall != UINT32_MAX)
+			pack_str(b, "syscall");
+		if (op->exit.syscall != UINT32_MAX && name == NULL)
 			pack_uint(b, op->exit.syscall);
+		else if (op->exit.syscall != UINT32_MAX)
+			pack_str(b, name);
 		free(name);
 		break;
 	case ENDING_limit:
@@ -242,7 +257,7 @@ cause_pack(struct buf *b, const struct operation *op)
 		pack_str(b, "kind");
 		pack_str(b, e->cause);
 		pack_str(b, "name");
-		pack_str(b, op->limit_name != NULL ? op->limit_name : "unknown");
+		pack_str(b, limit_name(op));
 		break;
 	case ENDING_runtime_protocol_violation:
 		pack_map(b, 2u + (op->fault.method != NULL) + (op->fault.field != NULL));
@@ -275,12 +290,44 @@ cause_pack(struct buf *b, const struct operation *op)
 	}
 }
 
+static const char *const meter_names[] = {
+	[METER_NONE] = "nobody",
+	[METER_RUSAGE] = "rusage",
+	[METER_CGROUP_V1] = "cgroup v1",
+	[METER_CGROUP_V2] = "cgroup v2",
+};
+
 void
 usage_pack(struct buf *b, const struct exit_facts *exit)
 {
-	pack_map(b, 2);
+	pack_map(b, 5u + (exit->processes != 0));
 	pack_str(b, "cpuMs");
 	pack_uint(b, exit->cpu_us / 1000);
 	pack_str(b, "peakBytes");
 	pack_uint(b, exit->peak_bytes);
+	pack_str(b, "readBytes");
+	pack_uint(b, exit->read_bytes);
+	pack_str(b, "writtenBytes");
+	pack_uint(b, exit->written_bytes);
+	if (exit->processes != 0) {
+		pack_str(b, "processes");
+		pack_uint(b, exit->processes);
+	}
+	pack_str(b, "source");
+	pack_str(b, exit->meter < countof(meter_names) ? meter_names[exit->meter]
+						       : meter_names[METER_NONE]);
+}
+
+void
+record_usage(struct msg_record *r, const struct exit_facts *exit)
+{
+	if (exit->kind == EXIT_NONE)
+		return;
+	r->has_cpuUs = r->has_peakBytes = r->has_readBytes = r->has_writtenBytes = true;
+	r->cpuUs = exit->cpu_us;
+	r->peakBytes = exit->peak_bytes;
+	r->readBytes = exit->read_bytes;
+	r->writtenBytes = exit->written_bytes;
+	r->has_processes = exit->processes != 0;
+	r->processes = exit->processes;
 }

@@ -174,6 +174,36 @@ prior_layer(const struct prior *p, enum layer *ret_layer, int *ret_error)
 	return false;
 }
 
+/*
+ * As cause_pack() has it, out of what cause_detail() left: one member, whose name goes with
+ * the cause.
+ */
+static void
+prior_detail(struct buf *b, const struct prior *p, const struct ending_desc *e)
+{
+	const char *name = p->ending == ENDING_limit ? "name"
+	    : p->ending == ENDING_seccomp	     ? "syscall"
+	    : p->ending == ENDING_exited	     ? "code"
+	    : p->ending == ENDING_signaled	     ? "signal" : "detail";
+	bool number = p->ending == ENDING_exited || p->ending == ENDING_signaled;
+	bool has = p->detail[0] != '\0';
+
+	pack_map(b, 1u + has + (has && p->ending == ENDING_signaled));
+	pack_str(b, "kind");
+	pack_str(b, e->cause);
+	if (!has)
+		return;
+	pack_str(b, name);
+	if (number)
+		pack_int(b, strtol(p->detail, NULL, 10));
+	else
+		pack_str(b, p->detail);
+	if (p->ending == ENDING_signaled) {
+		pack_str(b, "core");
+		pack_bool(b, strstr(p->detail, " core") != NULL);
+	}
+}
+
 static void
 prior_cause(struct buf *b, const struct prior *p)
 {
@@ -183,11 +213,15 @@ prior_cause(struct buf *b, const struct prior *p)
 	int status;
 
 	if (prior_exit(p, &name, &status)) {
-		pack_map(b, 2);
+		pack_map(b, name[0] == 's' ? 3 : 2);
 		pack_str(b, "kind");
 		pack_str(b, name[0] == 's' ? "signaled" : "exited");
 		pack_str(b, name[0] == 's' ? "signal" : "code");
 		pack_int(b, status);
+		if (name[0] == 's') {
+			pack_str(b, "core");
+			pack_bool(b, strstr(p->detail, " core") != NULL);
+		}
 		return;
 	}
 	if (prior_layer(p, &layer, &status)) {
@@ -200,13 +234,7 @@ prior_cause(struct buf *b, const struct prior *p)
 		pack_int(b, status);
 		return;
 	}
-	pack_map(b, p->detail[0] != '\0' ? 2 : 1);
-	pack_str(b, "kind");
-	pack_str(b, e->cause);
-	if (p->detail[0] != '\0') {
-		pack_str(b, "detail");
-		pack_str(b, p->detail);
-	}
+	prior_detail(b, p, e);
 }
 
 static void

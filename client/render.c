@@ -246,6 +246,21 @@ render_completed(struct slice turn, struct buf *out)
 	}
 }
 
+/* What to do about it, where somebody can. */
+static void
+render_next(struct slice cause, const struct ending_desc *ending, struct buf *out)
+{
+	struct slice name = get_str(cause, "name");
+	const struct limit_desc *limit =
+	    name.n > 0 ? limit_named((const char *)name.p, name.n) : NULL;
+	const char *next = limit != NULL ? limit->next : ending != NULL ? ending->next : "";
+
+	if (*next == '\0')
+		return;
+	add_text(out, "; ");
+	add_text(out, next);
+}
+
 void
 render_reason(const struct msg_operation_event *e, struct buf *out)
 {
@@ -267,6 +282,7 @@ render_reason(const struct msg_operation_event *e, struct buf *out)
 	if (s.n > 0 || ending != NULL)
 		add_text(out, ": ");
 	text_escape_line(s.n > 0 || ending == NULL ? s : slice_of(ending->doc), out);
+	render_next(cause, ending, out);
 	if (get(body, "recorded", VALUE_BOOL, &recorded) && !recorded.boolean)
 		add_text(out, " (this ending is not in the record)");
 }

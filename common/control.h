@@ -66,15 +66,45 @@ enum exit_kind {
 	EXIT_UNKNOWN, /* the kernel kept nothing */
 };
 
+/* Who told how it ended. */
+enum exit_witness {
+	WITNESS_NONE = 0,
+	WITNESS_WAIT, /* waitid: it was a child of ours */
+	WITNESS_PIDFD, /* PIDFD_GET_INFO of the program */
+	WITNESS_INIT, /* pid 1 of its chamber, which reaped it */
+};
+
+/* Who counted what it used. */
+enum exit_meter {
+	METER_NONE = 0,
+	METER_RUSAGE, /* of the tree, as it was reaped; memory: of its largest process */
+	METER_CGROUP_V1, /* what its groups count, and rusage for the rest */
+	METER_CGROUP_V2,
+};
+
+/* Which limit, with ENDING_limit; names and advice in endings.def. */
+enum exit_limit {
+	EXIT_LIMIT_none = 0,
+#define LIMIT(name, text, next) EXIT_LIMIT_##name,
+#define ENDING(cause, op, status, code, call, retry, run, exec, http, doc, next)
+#include "common/endings.def"
+	EXIT_LIMIT_MAX
+};
+
 struct exit_facts {
 	uint32_t kind; /* enum exit_kind */
 	int32_t status;
 	uint32_t core;
-	uint32_t cause; /* enum ending of the kill order, or the supervisor's own (seccomp, oom, host_lost); 0: none */
+	uint32_t cause; /* enum ending of the kill order, or the supervisor's own (seccomp, oom, limit, host_lost); 0: none */
+	uint32_t limit; /* with ENDING_limit: enum exit_limit */
 	uint32_t syscall; /* with ENDING_seccomp: its number, or UINT32_MAX */
 	uint32_t arch; /* with ENDING_seccomp: AUDIT_ARCH_* */
-	uint64_t cpu_us; /* user + system, the whole tree where the kernel tells */
+	uint16_t told; /* enum exit_witness */
+	uint16_t meter; /* enum exit_meter */
+	uint64_t cpu_us; /* user + system, the whole tree */
 	uint64_t peak_bytes;
+	uint64_t read_bytes, written_bytes; /* from and to a disk */
+	uint64_t processes; /* most at once, pid 1 of the chamber among them; 0: nobody counted */
 };
 
 /*

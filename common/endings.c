@@ -3,11 +3,19 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "common/control.h"
 #include "common/util.h"
 
 static const struct ending_desc endings[ENDING_MAX] = {
-#define ENDING(cause, op, status, code, call, retry, run, exec, http, doc) \
-	[ENDING_##cause] = { #cause, op, status, code, call, retry, run, exec, http, doc },
+#define ENDING(cause, op, status, code, call, retry, run, exec, http, doc, next) \
+	[ENDING_##cause] = { #cause, op, status, code, call, retry, run, exec, http, doc, next },
+#define LIMIT(name, text, next)
+#include "common/endings.def"
+};
+
+static const struct limit_desc limits[EXIT_LIMIT_MAX] = {
+#define ENDING(cause, op, status, code, call, retry, run, exec, http, doc, next)
+#define LIMIT(name, text, next) [EXIT_LIMIT_##name] = { #name, text, next },
 #include "common/endings.def"
 };
 
@@ -37,6 +45,21 @@ ending_named(const char *cause, unsigned long n)
 		if (strlen(endings[i].cause) == n && memcmp(endings[i].cause, cause, n) == 0)
 			return (enum ending)i;
 	return ENDING_none;
+}
+
+const struct limit_desc *
+limit_desc(uint32_t limit)
+{
+	return limit > EXIT_LIMIT_none && limit < EXIT_LIMIT_MAX ? &limits[limit] : NULL;
+}
+
+const struct limit_desc *
+limit_named(const char *name, unsigned long n)
+{
+	for (unsigned i = EXIT_LIMIT_none + 1; i < EXIT_LIMIT_MAX; i++)
+		if (strlen(limits[i].name) == n && memcmp(limits[i].name, name, n) == 0)
+			return &limits[i];
+	return NULL;
 }
 
 int

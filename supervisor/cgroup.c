@@ -1,143 +1,161 @@
 #include "supervisor/cgroup.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <sys/statfs.h>
+#include <sys/inotify.h>
 #include <unistd.h>
 
+#include <event2/event.h>
+
 #include "common/util.h"
-#include "supervisor/uid.h"
+#include "supervisor/cgroup_private.h"
 
-#define V1_MAGIC  0x27e0eb
-#define PERIOD_US 100000ull
+static struct cgroup_host *ours;
 
-enum { MEMORY, CPU, CONTROLLERS };
-static const char *const roots[CONTROLLERS] = { "/sys/fs/cgroup/memory", "/sys/fs/cgroup/cpu" };
+/* ---- the host ---- */
 
-struct cgroup {
-	bool has[CONTROLLERS];
-	int lock_fd[CONTROLLERS]; /* the directory: locked says that its supervisor lives */
-	char dir[CONTROLLERS][96];
-	char procs_path[CONTROLLERS][128];
-	const char *procs[CONTROLLERS + 1];
-};
-
-static bool
-usable(int controller)
+int
+cgroup_host_open(const char *root, const char *self, struct cgroup_host **ret)
 {
-	struct statfs fs;
+	struct cgroup_host *h = calloc(1, sizeof(*h));
 
-	return uid_is_root() && statfs(roots[controller], &fs) == 0 && fs.f_type == V1_MAGIC &&
-	    access(roots[controller], W_OK) == 0;
+	if (h == NULL)
+		return -ENOMEM;
+	TAILQ_INIT(&h->stuck);
+	h->leaf.fd = -1;
+	h->status.base = h->status.advice = "";
+	cgroup_v2_look(h, root, self);
+	if (h->status.backend == CGROUP_NONE)
+		cgroup_v1_look(h, root, self);
+	for (size_t i = 0; i < CGROUP_PARTS; i++)
+		if (h->bases[i] != NULL)
+			cgroup_dir_sweep(h->bases[i]);
+	if (h->bases[PART_UNIFIED] != NULL)
+		h->status.base = h->bases[PART_UNIFIED];
+	*ret = h;
+	return 0;
 }
 
-static int
-write_value(const char *dir, const char *name, uint64_t value)
+struct cgroup_host *
+cgroup_host(void)
 {
-	cleanup_fd int fd = -1;
-	char path[160], text[32];
-	int n = snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
-
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	return write(fd, text, (size_t)n) == n ? 0 : -errno;
+	if (ours == NULL && cgroup_host_open("/sys/fs/cgroup", "/proc/self/cgroup", &ours) < 0)
+		return NULL;
+	return ours;
 }
 
-static int
-lock_group(int root_fd, const char *name)
+void
+cgroup_host_finish(void)
 {
-	cleanup_fd int fd = openat(root_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
-		return -errno;
-	return steal_fd(&fd);
+	cgroup_host_close(ours);
+	ours = NULL;
 }
 
-/* Removes what killed supervisors left: a group of ours that nobody has locked. */
+const struct cgroup_status *
+cgroup_host_status(const struct cgroup_host *h)
+{
+	return &h->status;
+}
+
+const char *
+cgroup_backend_name(enum cgroup_backend backend)
+{
+	return backend == CGROUP_V2 ? "v2" : backend == CGROUP_V1 ? "v1" : "none";
+}
+
+/* ---- making ---- */
+
 static void
-sweep(int controller)
+group_free(struct cgroup *g)
 {
-	DIR *dir = opendir(roots[controller]);
-	struct dirent *e;
-	int fd;
-
-	while (dir != NULL && (e = readdir(dir)) != NULL) {
-		if (strncmp(e->d_name, "caisson-", 8) != 0)
-			continue;
-		fd = lock_group(dirfd(dir), e->d_name);
-		if (fd < 0)
-			continue;
-		unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR); /* fails while one runs in it */
-		close(fd);
+	for (size_t i = 0; i < CGROUP_COUNTERS; i++)
+		util_close(&g->counters[i]);
+	for (size_t i = 0; i < CGROUP_PARTS; i++) {
+		cgroup_dir_forget(&g->dirs[i]);
+		free(g->procs_path[i]);
 	}
-	if (dir != NULL)
-		closedir(dir);
+	if (g->on_empty != NULL)
+		event_free(g->on_empty);
+	util_close(&g->inotify_fd);
+	free(g);
 }
 
-/* A name that no other supervisor uses: ours by pid, which is alive as long as the group. */
-static int
-make_group(struct cgroup *g, int controller)
+int
+cgroup_part_make(struct cgroup *g, enum cgroup_part part)
 {
-	static unsigned counter;
-	static bool swept[CONTROLLERS];
+	int r;
 
-	if (!swept[controller])
-		sweep(controller);
-	swept[controller] = true;
-	snprintf(g->dir[controller], sizeof(g->dir[controller]), "%s/caisson-%d-%u",
-	    roots[controller], (int)getpid(), ++counter);
-	if (mkdir(g->dir[controller], 0755) < 0)
-		return -errno;
-	g->has[controller] = true;
-	g->lock_fd[controller] = lock_group(AT_FDCWD, g->dir[controller]);
-	if (g->lock_fd[controller] < 0)
-		return g->lock_fd[controller]; /* a sweep came between: rare, and refused */
-	snprintf(g->procs_path[controller], sizeof(g->procs_path[controller]),
-	    "%s/caisson-%d-%u/cgroup.procs", roots[controller], (int)getpid(), counter);
-	for (size_t i = 0; i < CONTROLLERS; i++)
+	if (g->host->bases[part] == NULL)
+		return -ENOTSUP;
+	r = cgroup_dir_make(g->host->bases[part], &g->dirs[part]);
+	if (r < 0 || part == PART_UNIFIED)
+		return r;
+	if (asprintf(&g->procs_path[part], "%s/cgroup.procs", g->dirs[part].path) < 0) {
+		g->procs_path[part] = NULL;
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < CGROUP_PARTS; i++)
 		if (g->procs[i] == NULL) {
-			g->procs[i] = g->procs_path[controller];
+			g->procs[i] = g->procs_path[part];
 			break;
 		}
 	return 0;
 }
 
 int
-cgroup_create(uint64_t memory_bytes, uint64_t cpu_percent, struct cgroup **ret)
+cgroup_settings_apply(struct cgroup *g, const struct cgroup_setting *s, size_t n)
 {
-	bool memory = memory_bytes != 0 && usable(MEMORY), cpu = cpu_percent != 0;
+	int r;
+
+	for (size_t i = 0; i < n; i++) {
+		if (g->dirs[s[i].part].path == NULL)
+			continue;
+		r = cgroup_dir_write(g->dirs[s[i].part].fd, s[i].name, s[i].value);
+		if (r < 0 && !(s[i].optional && (r == -ENOENT || r == -EACCES)))
+			return r;
+	}
+	return 0;
+}
+
+void
+cgroup_counter_open(
+    struct cgroup *g, enum cgroup_counter c, enum cgroup_part part, const char *name)
+{
+	if (g->dirs[part].path != NULL && g->counters[c] < 0)
+		g->counters[c] = openat(g->dirs[part].fd, name, O_RDONLY | O_CLOEXEC);
+}
+
+static void stuck_retry(struct cgroup_host *h);
+
+int
+cgroup_create(struct cgroup_host *h, struct event_base *base,
+    const struct cgroup_limits *limits, struct cgroup **ret)
+{
 	struct cgroup *g;
-	int r = 0;
+	int r;
 
 	*ret = NULL;
-	if (cpu && !usable(CPU))
+	if (limits->cpu_percent != 0 && (h->status.abilities & CGROUP_CPU) == 0)
 		return -ENOTSUP;
-	if (!memory && !cpu)
+	if (h->status.backend == CGROUP_NONE ||
+	    (h->status.backend == CGROUP_V1 && (h->status.abilities & limits->asked) == 0))
 		return 0;
+	stuck_retry(h);
 	g = calloc(1, sizeof(*g));
 	if (g == NULL)
 		return -ENOMEM;
-	if (memory) {
-		r = make_group(g, MEMORY);
-		if (r == 0)
-			r = write_value(g->dir[MEMORY], "memory.limit_in_bytes", memory_bytes);
-	}
-	if (r == 0 && cpu) {
-		r = make_group(g, CPU);
-		if (r == 0)
-			r = write_value(g->dir[CPU], "cpu.cfs_period_us", PERIOD_US);
-		if (r == 0)
-			r = write_value(g->dir[CPU], "cpu.cfs_quota_us",
-			    PERIOD_US * cpu_percent / 100);
-	}
+	g->host = h;
+	g->base = base;
+	g->inotify_fd = -1;
+	for (size_t i = 0; i < CGROUP_PARTS; i++)
+		g->dirs[i].fd = -1;
+	for (size_t i = 0; i < CGROUP_COUNTERS; i++)
+		g->counters[i] = -1;
+	r = h->status.backend == CGROUP_V2 ? cgroup_v2_make(g, limits)
+					   : cgroup_v1_make(g, limits);
 	if (r < 0) {
 		cgroup_destroy(g);
 		return r;
@@ -146,48 +164,173 @@ cgroup_create(uint64_t memory_bytes, uint64_t cpu_percent, struct cgroup **ret)
 	return 0;
 }
 
+struct cgroup_entry
+cgroup_entry(const struct cgroup *g)
+{
+	struct cgroup_entry e = { 0 };
+
+	if (g == NULL)
+		return e;
+	e.procs = g->procs[0] != NULL ? g->procs : NULL;
+	e.into = g->dirs[PART_UNIFIED].path;
+	e.bounds = g->bounds;
+	return e;
+}
+
+/* ---- removing ---- */
+
+/* True if nothing of it is left.  The one that can tell when it is empty goes last. */
+static bool
+group_remove(struct cgroup *g)
+{
+	bool gone = true;
+
+	for (size_t i = 0; i < PART_UNIFIED; i++)
+		gone = cgroup_dir_remove(&g->dirs[i]) == 0 && gone;
+	return gone && cgroup_dir_remove(&g->dirs[PART_UNIFIED]) == 0;
+}
+
+static void
+stuck_retry(struct cgroup_host *h)
+{
+	struct cgroup *g, *next;
+
+	for (g = TAILQ_FIRST(&h->stuck); g != NULL; g = next) {
+		next = TAILQ_NEXT(g, link);
+		if (!group_remove(g))
+			continue;
+		TAILQ_REMOVE(&h->stuck, g, link);
+		group_free(g);
+	}
+}
+
+static void
+group_on_empty(evutil_socket_t fd, short events, void *arg)
+{
+	struct cgroup *g = arg;
+	char unread[4096];
+
+	(void)events;
+	while (read(fd, unread, sizeof(unread)) > 0)
+		;
+	stuck_retry(g->host); /* frees `g`, if all goes well */
+}
+
+/* v2 says in cgroup.events when the last process has gone. */
+static void
+group_watch(struct cgroup *g)
+{
+	cleanup_free char *path = NULL;
+
+	if (g->dirs[PART_UNIFIED].path == NULL ||
+	    asprintf(&path, "%s/cgroup.events", g->dirs[PART_UNIFIED].path) < 0) {
+		path = NULL;
+		return;
+	}
+	g->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (g->inotify_fd < 0 || inotify_add_watch(g->inotify_fd, path, IN_MODIFY) < 0)
+		return;
+	g->on_empty =
+	    event_new(g->base, g->inotify_fd, EV_READ | EV_PERSIST, group_on_empty, g);
+	if (g->on_empty != NULL)
+		event_add(g->on_empty, NULL);
+}
+
 void
 cgroup_destroy(struct cgroup *g)
 {
+	struct cgroup_host *h;
+
 	if (g == NULL)
 		return;
-	for (size_t i = 0; i < CONTROLLERS; i++)
-		if (g->has[i]) {
-			rmdir(g->dir[i]);
-			if (g->lock_fd[i] >= 0)
-				close(g->lock_fd[i]);
-		}
-	free(g);
+	h = g->host;
+	if (group_remove(g)) {
+		group_free(g);
+	} else {
+		TAILQ_INSERT_TAIL(&h->stuck, g, link);
+		group_watch(g);
+	}
+	stuck_retry(h); /* it may have become empty before it was watched */
 }
 
-const char *const *
-cgroup_procs(const struct cgroup *g)
+void
+cgroup_host_close(struct cgroup_host *h)
 {
-	return g != NULL ? g->procs : NULL;
+	struct cgroup *g;
+
+	if (h == NULL)
+		return;
+	stuck_retry(h);
+	while ((g = TAILQ_FIRST(&h->stuck)) != NULL) {
+		TAILQ_REMOVE(&h->stuck, g, link);
+		group_free(g);
+	}
+	cgroup_v2_leave(h);
+	for (size_t i = 0; i < CGROUP_PARTS; i++)
+		free(h->bases[i]);
+	free(h);
 }
 
-bool
-cgroup_bounds_memory(const struct cgroup *g)
+/* ---- killing and counting ---- */
+
+void
+cgroup_kill(const struct cgroup *g)
 {
-	return g != NULL && g->has[MEMORY];
+	if (g != NULL && g->dirs[PART_UNIFIED].path != NULL)
+		cgroup_dir_write(g->dirs[PART_UNIFIED].fd, "cgroup.kill", "1");
 }
 
-bool
-cgroup_was_oom(const struct cgroup *g)
+/* The number behind each `key`, added up; with "" the one that the file begins with. */
+static uint64_t
+number_of(const char *text, const char *key)
 {
-	cleanup_fd int fd = -1;
-	char path[160], text[512];
-	const char *line;
+	uint64_t sum = 0;
+	size_t n = strlen(key);
+	bool found = n == 0 && *text >= '0' && *text <= '9';
+
+	if (found)
+		return strtoull(text, NULL, 10);
+	for (const char *at = text; n > 0 && (at = strstr(at, key)) != NULL; at += n) {
+		if (at > text && at[-1] != ' ' && at[-1] != '\n')
+			continue;
+		found = true;
+		sum += strtoull(at + n, NULL, 10);
+	}
+	return found ? sum : CGROUP_UNTOLD;
+}
+
+void
+cgroup_usage(const struct cgroup *g, struct cgroup_usage *ret)
+{
+	const struct {
+		enum cgroup_counter counter;
+		const char *key;
+		uint64_t *number;
+	} table[] = {
+		{ COUNTER_OOM, "oom_kill ", &ret->oom_kills },
+		{ COUNTER_PIDS, "max ", &ret->pids_refused },
+		{ COUNTER_PEAK, "", &ret->peak_bytes },
+		{ COUNTER_PROCESSES, "", &ret->processes },
+		{ COUNTER_CPU, "usage_usec ", &ret->cpu_us },
+		{ COUNTER_IO, "rbytes=", &ret->read_bytes },
+		{ COUNTER_IO, "wbytes=", &ret->written_bytes },
+	};
+	char text[4096];
 	ssize_t n;
 
-	if (!cgroup_bounds_memory(g))
-		return false;
-	snprintf(path, sizeof(path), "%s/memory.oom_control", g->dir[MEMORY]);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (n <= 0)
-		return false;
-	text[n] = '\0';
-	line = strstr(text, "oom_kill ");
-	return line != NULL && strtoul(line + 9, NULL, 10) > 0;
+	ret->backend = g != NULL ? g->host->status.backend : CGROUP_NONE;
+	for (size_t i = 0; i < countof(table); i++) {
+		int fd = g != NULL ? g->counters[table[i].counter] : -1;
+
+		n = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
+		text[n > 0 ? n : 0] = '\0';
+		*table[i].number = n > 0 ? number_of(text, table[i].key) : CGROUP_UNTOLD;
+	}
+	/* A file of devices without a device: nothing was read or written. */
+	if (g != NULL && g->counters[COUNTER_IO] >= 0) {
+		if (ret->read_bytes == CGROUP_UNTOLD)
+			ret->read_bytes = 0;
+		if (ret->written_bytes == CGROUP_UNTOLD)
+			ret->written_bytes = 0;
+	}
 }

@@ -13,6 +13,7 @@
 #include "common/log.h"
 #include "common/runtime_dir.h"
 #include "common/util.h"
+#include "supervisor/cgroup.h"
 #include "supervisor/host.h"
 #include "supervisor/listen.h"
 #include "supervisor/notify.h"
@@ -304,6 +305,7 @@ close_all(struct daemon *d)
 	size_t i;
 
 	host_destroy(d->host);
+	cgroup_host_finish();
 	listen_close(d->listen);
 	for (i = 0; i < countof(events); i++)
 		if (events[i])

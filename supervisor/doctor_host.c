@@ -66,32 +66,46 @@ probe_helper_files(struct doctor_finding *f)
 
 /* ---- cgroups ---- */
 
+/* Makes a group with these limits, and takes it away again. */
+static void
+try_limits(struct doctor_finding *f, const struct cgroup_limits *limits, const char *otherwise)
+{
+	struct cgroup_host *host = cgroup_host();
+	struct cgroup *g = NULL;
+	struct cgroup_entry e;
+	int r = host == NULL ? -ENOMEM : cgroup_create(host, NULL, limits, &g);
+
+	e = cgroup_entry(g);
+	if (r < 0 && r != -ENOTSUP)
+		probe_no(f, -r, "a group cannot be made: %s", strerror(-r));
+	else if ((e.bounds & limits->asked) == 0)
+		probe_no(f, EPERM, "no group can be made%s", otherwise);
+	else
+		probe_yes(f, "%s, %.150s",
+		    cgroup_backend_name(cgroup_host_status(host)->backend),
+		    e.procs != NULL ? e.procs[0] : e.into);
+	cgroup_destroy(g);
+	cgroup_host_finish();
+}
+
 void
 probe_cgroup_memory(struct doctor_finding *f)
 {
-	struct cgroup *g;
-	int r = cgroup_create(LIMIT_BYTES, 0, &g);
+	static const struct cgroup_limits limits = {
+		.memory_bytes = LIMIT_BYTES, .asked = CGROUP_MEMORY
+	};
 
-	if (r < 0)
-		probe_no(f, -r, "a group cannot be made: %s", strerror(-r));
-	else if (!cgroup_bounds_memory(g))
-		probe_no(f, EPERM, "no group can be made: bounded per process, by rlimit");
-	else
-		probe_yes(f, "%.180s", cgroup_procs(g)[0]);
-	cgroup_destroy(g);
+	try_limits(f, &limits, ": bounded per process, by rlimit");
 }
 
 void
 probe_cgroup_cpu(struct doctor_finding *f)
 {
-	struct cgroup *g;
-	int r = cgroup_create(0, LIMIT_PERCENT, &g);
+	static const struct cgroup_limits limits = {
+		.cpu_percent = LIMIT_PERCENT, .asked = CGROUP_CPU
+	};
 
-	if (r < 0)
-		probe_no(f, -r, "no group can be made");
-	else
-		probe_yes(f, "%.180s", cgroup_procs(g)[0]);
-	cgroup_destroy(g);
+	try_limits(f, &limits, "");
 }
 
 /* This process's group on cgroup v2; false if there is none. */

@@ -52,8 +52,7 @@ struct launch {
 	bool started, dying;
 	enum layer layer; /* of the first failure; LAYER_NONE: none */
 	int error;
-	enum ending cause;
-	uint32_t syscall, arch; /* of the first violation */
+	struct launch_evidence evidence; /* of why it ended */
 	struct cgroup *cgroup;
 };
 
@@ -89,6 +88,7 @@ kill_all(struct launch *l)
 	l->dying = true;
 	proc_kill(&l->launcher);
 	proc_kill(&l->init); /* and with pid 1 everything in its namespace */
+	cgroup_kill(l->cgroup);
 }
 
 /* The first failure is the one that counts; what follows from it is noise. */
@@ -107,8 +107,8 @@ launch_fail(struct launch *l, enum layer layer, int error)
 void
 launch_kill(struct launch *l, enum ending cause)
 {
-	if (l->cause == ENDING_none)
-		l->cause = cause;
+	if (l->evidence.ordered == ENDING_none)
+		l->evidence.ordered = cause;
 	if (!l->started && l->layer == LAYER_NONE) {
 		l->layer = LAYER_HANDSHAKE;
 		l->error = ECANCELED;
@@ -121,7 +121,10 @@ launch_signal(struct launch *l, int signo)
 {
 	if (l->runtime_fd < 0 || !l->started)
 		return -ESRCH;
-	return pidfd_send_signal(l->runtime_fd, signo, NULL, 0) < 0 ? -errno : 0;
+	if (pidfd_send_signal(l->runtime_fd, signo, NULL, 0) < 0)
+		return -errno;
+	l->evidence.signals_sent |= 1ull << signo;
+	return 0;
 }
 
 pid_t
@@ -143,10 +146,10 @@ launch_on_forbidden(uint32_t nr, uint32_t arch, void *arg)
 {
 	struct launch *l = arg;
 
-	if (l->cause == ENDING_none) {
-		l->cause = ENDING_seccomp;
-		l->syscall = nr;
-		l->arch = arch;
+	if (l->evidence.ordered == ENDING_none) {
+		l->evidence.ordered = ENDING_seccomp;
+		l->evidence.syscall = nr;
+		l->evidence.arch = arch;
 	}
 	/*
 	 * A program may break the list in its first instant, before we have read that it was
@@ -372,35 +375,27 @@ launch_free(struct launch *l)
 static void
 launch_facts(struct launch *l, struct exit_facts *f)
 {
-	launch_exit_status(&l->init, l->runtime_fd, l->runtime_is_init ? -1 : l->status_fd, f);
-	/* Without a listener the filter kills by itself, and says no more than this. */
-	if (f->kind == EXIT_SIGNALED && f->status == SIGSYS && l->listener == NULL) {
-		f->cause = ENDING_seccomp;
-		f->syscall = UINT32_MAX;
-	}
-	if (f->kind != EXIT_SIGNALED || f->status != SIGKILL)
-		return;
-	if (l->cause == ENDING_none && cgroup_was_oom(l->cgroup))
-		l->cause = ENDING_oom;
-	f->cause = l->cause;
-	if (l->cause == ENDING_seccomp) {
-		f->syscall = l->syscall;
-		f->arch = l->arch;
-	}
+	struct launch_evidence *e = &l->evidence;
+
+	launch_exit_status(&l->init, l->runtime_fd, l->runtime_is_init ? -1 : l->status_fd, f,
+	    &e->limited_us);
+	e->filter_kills = l->listener == NULL;
+	cgroup_usage(l->cgroup, &e->usage);
+	launch_exit_explain(f, e);
 }
 
 /* Why a launch ended without a word: the facts of whoever died. */
 static void
 refusal_facts(struct launch *l, struct exit_facts *f)
 {
-	if (l->init.pidfd >= 0 && proc_ended_well(&l->launcher))
+	if (l->init.pidfd >= 0 && l->launcher.code == CLD_EXITED && l->launcher.status == 0)
 		launch_facts(l, f);
 	else
 		launch_exit_of(&l->launcher, f);
-	f->cause = l->cause;
-	if (l->cause == ENDING_seccomp) {
-		f->syscall = l->syscall;
-		f->arch = l->arch;
+	f->cause = l->evidence.ordered;
+	if (f->cause == ENDING_seccomp) {
+		f->syscall = l->evidence.syscall;
+		f->arch = l->evidence.arch;
 	}
 }
 
@@ -499,6 +494,33 @@ start_launcher(struct launch *l, const struct chamber *c, int plan_fd)
 	return ret;
 }
 
+/* What was asked for, else what the profile says; 0: none. */
+static uint64_t
+limit_of(uint64_t asked, uint64_t profile)
+{
+	return asked != 0 ? asked : profile == UINT64_MAX ? 0 : profile;
+}
+
+/* Broker and ledger, which have no init, are bounded by rlimits only. */
+static int
+launch_group(struct launch *l, const struct chamber *c)
+{
+	struct cgroup_limits limits = { 0 };
+	struct cgroup_host *host;
+
+	if (!c->init || c->profile == NULL)
+		return 0;
+	host = cgroup_host();
+	if (host == NULL)
+		return -ENOMEM;
+	limits.memory_bytes = limit_of(c->memory_bytes, c->profile->memory_bytes);
+	limits.cpu_percent = limit_of(c->cpu_percent, c->profile->cpu_percent);
+	limits.pids = (c->pids != 0 ? c->pids : c->profile->pids) + 1; /* and pid 1 */
+	limits.asked = (limits.memory_bytes != 0 ? CGROUP_MEMORY : 0) |
+	    (limits.cpu_percent != 0 ? CGROUP_CPU : 0) | (c->pids != 0 ? CGROUP_PIDS : 0);
+	return cgroup_create(host, l->base, &limits, &l->cgroup);
+}
+
 int
 launch_start(struct event_base *base, const struct chamber *c,
     const struct launch_handler *handler, void *arg, struct launch **ret,
@@ -517,12 +539,16 @@ launch_start(struct event_base *base, const struct chamber *c,
 	l->launcher.pidfd = l->init.pidfd = l->runtime_fd = -1;
 	l->socket_fd = l->status_fd = l->listener_number = -1;
 	l->runtime_is_init = !c->init;
-	r = cgroup_create(c->memory_bytes, c->cpu_percent, &l->cgroup);
+	if (c->profile != NULL)
+		l->evidence.cpu_limit_us =
+		    limit_of(c->cpu_seconds, c->profile->cpu_seconds) * 1000000;
+	r = launch_group(l, c);
 	if (r < 0)
 		*ret_layer = LAYER_CGROUP;
 	if (r == 0) {
-		plan_fd = launch_plan_create(c, cgroup_procs(l->cgroup),
-		    !cgroup_bounds_memory(l->cgroup), &l->page, &l->page_size, ret_layer);
+		struct cgroup_entry group = cgroup_entry(l->cgroup);
+
+		plan_fd = launch_plan_create(c, &group, &l->page, &l->page_size, ret_layer);
 		r = plan_fd < 0 ? plan_fd : launch_layers_own(c, &l->layers, ret_layer);
 	}
 	if (r == 0) {

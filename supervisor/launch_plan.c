@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/util.h"
+#include "supervisor/cgroup.h"
 #include "supervisor/profiles.h"
 #include "supervisor/uid.h"
 #include "worker/plan.h"
@@ -280,17 +281,18 @@ add_root(struct draft *d, const struct chamber *c, const struct profile *profile
 }
 
 static void
-add_limits(struct draft *d, const struct chamber *c, const struct profile *p, bool memory)
+add_limits(
+    struct draft *d, const struct chamber *c, const struct profile *p, unsigned bounded)
 {
 	uint64_t pids = c->pids != 0 ? c->pids : p->pids;
 
-	d->h.address_space = !memory ? UINT64_MAX :
-	    c->memory_bytes != 0     ? c->memory_bytes :
-				       p->memory_bytes;
+	d->h.address_space = bounded & CGROUP_MEMORY ? UINT64_MAX :
+	    c->memory_bytes != 0			 ? c->memory_bytes :
+							   p->memory_bytes;
 	d->h.file_size = c->file_bytes != 0 ? c->file_bytes : p->file_bytes;
 	d->h.open_files = c->open_files != 0 ? c->open_files : p->open_files;
 	d->h.cpu_seconds = c->cpu_seconds != 0 ? c->cpu_seconds : p->cpu_seconds;
-	d->h.processes = pids + c->init;
+	d->h.processes = bounded & CGROUP_PIDS ? UINT64_MAX : pids + c->init;
 }
 
 static int
@@ -364,17 +366,20 @@ write_out(const struct draft *d, const struct sock_filter *filter,
 
 static int
 draft_fill(struct draft *d, const struct chamber *c, const struct profile *profile,
-    const char *const *cgroups, bool memory_by_rlimit)
+    const struct cgroup_entry *group)
 {
+	const char *const *procs = group->procs;
 	uint32_t argv, env;
 	int ret;
 
-	for (; cgroups != NULL && *cgroups != NULL; cgroups++)
-		add_step(d, PLAN_CGROUP, NULL, *cgroups, 0);
+	for (; procs != NULL && *procs != NULL; procs++)
+		add_step(d, PLAN_CGROUP, NULL, *procs, 0);
+	if (group->into != NULL)
+		add_step(d, PLAN_CGROUP_INTO, NULL, group->into, 0);
 	ret = add_root(d, c, profile);
 	if (ret < 0)
 		return ret;
-	add_limits(d, c, profile, memory_by_rlimit);
+	add_limits(d, c, profile, group->bounds);
 	argv = add_vector(d, c->argv, &d->h.argc);
 	env = add_vector(d, c->env, &d->h.envc);
 	d->h.cwd = add_string(d, c->cwd != NULL ? c->cwd : "/");
@@ -405,7 +410,7 @@ draft_finish(struct draft *d, const struct sock_filter *filter, size_t nfilter,
 }
 
 int
-launch_plan_create(const struct chamber *c, const char *const *cgroups, bool memory_by_rlimit,
+launch_plan_create(const struct chamber *c, const struct cgroup_entry *group,
     struct plan_header **ret_page, size_t *ret_size, enum layer *ret_layer)
 {
 	const struct profile *profile = c->profile;
@@ -435,7 +440,7 @@ launch_plan_create(const struct chamber *c, const char *const *cgroups, bool mem
 			*ret_layer = LAYER_SECCOMP;
 	}
 	if (ret == 0)
-		ret = draft_fill(&d, c, profile, cgroups, memory_by_rlimit);
+		ret = draft_fill(&d, c, profile, group);
 	if (ret == 0)
 		ret = draft_finish(&d, filter, nfilter, ret_page);
 	if (ret >= 0)

@@ -12,18 +12,18 @@
 
 #include "supervisor/launch.h"
 
+struct cgroup_entry;
 struct plan_header;
 
 /*
- * Makes the plan of `c`.  `cgroups`: paths of cgroup.procs files to join, NULL-terminated, or
- * NULL.  `memory_by_rlimit`: no cgroup bounds it.  Returns a memfd whose size is sealed and
- * the plan's shared header in `*ret_page` (`*ret_size` bytes, to be unmapped), or a negative
+ * Makes the plan of `c`, which enters `group`: what that bounds is not bounded by an rlimit,
+ * too, which would leave no evidence.  Returns a memfd whose size is sealed and the plan's
+ * shared header in `*ret_page` (`*ret_size` bytes, to be unmapped), or a negative
  * errno with the layer in `*ret_layer`: LAYER_PLAN for arguments that make no plan,
  * LAYER_SECCOMP, LAYER_UID.
  */
-int launch_plan_create(const struct chamber *c, const char *const *cgroups,
-    bool memory_by_rlimit, struct plan_header **ret_page, size_t *ret_size,
-    enum layer *ret_layer);
+int launch_plan_create(const struct chamber *c, const struct cgroup_entry *group,
+    struct plan_header **ret_page, size_t *ret_size, enum layer *ret_layer);
 
 /*
  * The directory of our own programs: beside this one, as built (../libexec) or as installed

@@ -11,6 +11,7 @@
 #include "common/child.h"
 #include "common/log.h"
 #include "common/util.h"
+#include "supervisor/cgroup.h"
 #include "supervisor/host.h"
 #include "supervisor/setup.h"
 
@@ -116,6 +117,7 @@ serve(const struct setup *setup, struct rundir *dir, int *ret_status)
 	int r = loop(&run, &o);
 
 	host_destroy(run.host);
+	cgroup_host_finish();
 	if (run.life)
 		event_free(run.life);
 	if (run.term)

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/child.h"
@@ -75,6 +76,20 @@ arrange_descriptors(const struct plan *p, int status_fd)
 	layer_applied(LAYER_DESCRIPTORS, 1);
 }
 
+/*
+ * Processor time of a process that is dead but not reaped, without its children, by the
+ * clock that RLIMIT_CPU goes by (clock_getcpuclockid() has no name for that one).
+ */
+static uint64_t
+limited_clock(pid_t pid)
+{
+	struct timespec t;
+
+	if (clock_gettime((clockid_t)(~(unsigned)pid << 3), &t) < 0)
+		return 0;
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
 /* Pid 1: holds nothing but its pipe, reads nothing, reaps, and ends with the program. */
 static _Noreturn void
 init_reap(pid_t runtime, int status_fd)
@@ -84,8 +99,12 @@ init_reap(pid_t runtime, int status_fd)
 
 	for (;;) {
 		memset(&si, 0, sizeof(si));
-		if (waitid(P_ALL, 0, &si, WEXITED | __WALL) < 0 && errno != EINTR)
+		if (waitid(P_ALL, 0, &si, WEXITED | WNOWAIT | __WALL) < 0 && errno != EINTR)
 			_exit(1);
+		if (si.si_pid == runtime)
+			status.limited_us = limited_clock(runtime); /* its last chance */
+		if (si.si_pid != 0)
+			waitid(P_PID, (id_t)si.si_pid, NULL, WEXITED | __WALL);
 		if (si.si_pid != runtime)
 			continue;
 		status.code = si.si_code;

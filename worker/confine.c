@@ -3,6 +3,7 @@
 #include <linux/capability.h>
 #include <linux/seccomp.h>
 #include <linux/securebits.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -39,7 +40,8 @@ confine_namespaces(void)
 	static const char name[] = "caisson";
 	cleanup_fd int fd = -1;
 
-	if (sethostname(name, sizeof(name) - 1) < 0)
+	/* Not at birth: its root is then the group that we have been put into since. */
+	if (unshare(CLONE_NEWCGROUP) < 0 || sethostname(name, sizeof(name) - 1) < 0)
 		die(LAYER_NAMESPACES, errno);
 	/* Written while the host's /proc is still there; it speaks of the namespace we are
 	 * in.  A process without capabilities can make no other kind of namespace. */

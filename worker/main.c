@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -14,6 +15,7 @@
 #include "common/util.h"
 #include "worker/kernel.h"
 #include "worker/stop.h"
+#include "worker/text.h"
 #include "worker/worker.h"
 
 SANITIZER_DEFAULTS
@@ -65,18 +67,54 @@ fill_standard_descriptors(void)
 			break;
 }
 
-static void
-join_cgroups(const struct plan *p)
+static bool
+has_cgroup(const struct plan *p)
 {
+	for (uint32_t i = 0; i < p->h->nsteps; i++)
+		if (p->steps[i].op == PLAN_CGROUP || p->steps[i].op == PLAN_CGROUP_INTO)
+			return true;
+	return false;
+}
+
+/* The directory of cgroup v2 that the chamber is born in, -1: none. */
+static int
+open_cgroup(const struct plan *p)
+{
+	int fd = -1;
+
+	for (uint32_t i = 0; i < p->h->nsteps && fd < 0; i++) {
+		if (p->steps[i].op != PLAN_CGROUP_INTO)
+			continue;
+		fd = open(plan_string(p, p->steps[i].source),
+		    O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd < 0)
+			die(LAYER_CGROUP, errno);
+	}
+	return fd;
+}
+
+/*
+ * v1 knows no birth in a group: the chamber is put there while it waits for its uid.  Not
+ * by way of us, who would count among its processes.
+ */
+static void
+join_cgroups(const struct plan *p, pid_t pid)
+{
+	char number[24];
+	struct text text = TEXT(number);
+
+	text_add_number(&text, (uint64_t)pid);
 	for (uint32_t i = 0; i < p->h->nsteps; i++) {
 		cleanup_fd int fd = -1;
 
 		if (p->steps[i].op != PLAN_CGROUP)
 			continue;
 		fd = open(plan_string(p, p->steps[i].source), O_WRONLY | O_CLOEXEC);
-		if (fd < 0 || write(fd, "0", 1) != 1)
-			die(LAYER_CGROUP, errno);
-		layer_applied(LAYER_CGROUP, 1);
+		if (fd >= 0 && write(fd, text.buf, text.n) == (ssize_t)text.n)
+			continue;
+		if (errno == ESRCH)
+			_exit(0); /* it has died: that is the news, not our failure */
+		die(LAYER_CGROUP, errno);
 	}
 }
 
@@ -95,24 +133,41 @@ own_pipes(const struct plan *p)
 			die(LAYER_DESCRIPTORS, errno);
 }
 
+/* Which of its parts a clone3 has failed for. */
+static enum layer
+clone_layer(int error, bool cgroup)
+{
+	if (cgroup && (error == EACCES || error == EBUSY || error == ENODEV ||
+			  error == EOPNOTSUPP))
+		return LAYER_CGROUP;
+	return error == EINVAL ? LAYER_NAMESPACES : LAYER_USER_NAMESPACE;
+}
+
 static pid_t
 chamber_clone(const struct plan *p, struct plan_header *page)
 {
 	struct clone_args a = {
 		.flags = CLONE_PARENT | CLONE_PARENT_SETTID | CLONE_NEWUSER | CLONE_NEWPID |
-		    CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP,
+		    CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS,
 		.parent_tid = (uint64_t)(uintptr_t)&page->birth_pid,
 	};
+	cleanup_fd int cgroup_fd = open_cgroup(p);
 	pid_t pid;
 
 	if ((p->h->flags & PLAN_NETWORK) == 0)
 		a.flags |= CLONE_NEWNET;
+	if (cgroup_fd >= 0) {
+		a.flags |= CLONE_INTO_CGROUP;
+		a.cgroup = (uint64_t)cgroup_fd;
+	}
 	/* The child goes on with what we noted. */
 	if ((p->h->flags & PLAN_NETWORK) == 0)
 		layer_applied(LAYER_NETWORK, 1);
+	if (has_cgroup(p))
+		layer_applied(LAYER_CGROUP, 1); /* or nobody goes on at all */
 	pid = kernel_clone3(&a);
 	if (pid < 0)
-		die(errno == EINVAL ? LAYER_NAMESPACES : LAYER_USER_NAMESPACE, errno);
+		die(clone_layer(errno, cgroup_fd >= 0), errno);
 	return pid;
 }
 
@@ -147,7 +202,6 @@ main(void)
 	if (close_range((unsigned)LAUNCH_FD_FIRST + p.h->nfds + (status_fd >= 0), ~0u, 0) < 0)
 		die(LAYER_DESCRIPTORS, errno);
 	memset(trees, -1, sizeof(trees));
-	join_cgroups(&p);
 	confine_groups(&p);
 	if (p.h->flags & PLAN_ROOT) {
 		own_pipes(&p);
@@ -167,6 +221,7 @@ main(void)
 		chamber_main(&p, trees, gate[0], status_fd);
 	}
 	STOP_POINT("launch.after_clone");
+	join_cgroups(&p, pid);
 	give_identity(&p, pid);
 	STOP_POINT("launch.before_release");
 	signal(SIGPIPE, SIG_IGN);

@@ -30,7 +30,7 @@ static bool
 step_fits(const struct plan_header *h, const char *strings, const struct plan_step *s)
 {
 	bool has_source = s->op != PLAN_DIR && s->op != PLAN_TMPFS && s->op != PLAN_PROC;
-	bool has_target = s->op != PLAN_CGROUP;
+	bool has_target = s->op != PLAN_CGROUP && s->op != PLAN_CGROUP_INTO;
 
 	if (s->op == 0 || s->op >= PLAN_OP_MAX)
 		return false;

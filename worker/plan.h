@@ -38,7 +38,8 @@ enum plan_flag {
 
 /* What the launcher does to build the root, in this order. */
 enum plan_op {
-	PLAN_CGROUP = 1, /* source: a cgroup.procs file that the chamber belongs to */
+	PLAN_CGROUP = 1, /* source: a cgroup.procs file that the chamber's pid is written to */
+	PLAN_CGROUP_INTO, /* source: a directory of cgroup v2 that it is born in */
 	PLAN_DIR, /* target */
 	PLAN_FILE, /* target; source: its content */
 	PLAN_SYMLINK, /* target; source: what it points at */
@@ -117,10 +118,14 @@ struct launch_report {
 	int16_t layers[LAYER_MAX];
 };
 
-/* From init, on its own pipe: the runtime's waitid, for kernels without PIDFD_GET_INFO. */
+/*
+ * From init, on its own pipe: the runtime's waitid, for kernels without PIDFD_GET_INFO; and the
+ * processor time of the process alone, by the clock that RLIMIT_CPU goes by.
+ */
 struct launch_status {
 	int32_t code; /* CLD_* */
 	int32_t status;
+	uint64_t limited_us; /* 0: unknown */
 };
 
 #endif /* WORKER_PLAN_H */

@@ -191,7 +191,7 @@ root_build(const struct plan *p, const int *trees)
 	if (root < 0)
 		die(LAYER_MOUNTS, errno);
 	for (uint32_t i = 0; i < p->h->nsteps; i++)
-		if (p->steps[i].op != PLAN_CGROUP)
+		if (p->steps[i].op != PLAN_CGROUP && p->steps[i].op != PLAN_CGROUP_INTO)
 			step_apply(p, &p->steps[i], root,
 			    p->steps[i].op == PLAN_PROC ? proc : trees[i]);
 	umask(022);

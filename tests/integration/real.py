@@ -147,7 +147,7 @@ def ending(events):
 def left_over():
     """What dead supervisors left on this machine: groups, locked uids, mounts."""
     found = []
-    for group in pathlib.Path("/sys/fs/cgroup").glob("*/caisson-*-*"):
+    for group in pathlib.Path("/sys/fs/cgroup").glob("**/caisson-*-*"):
         if not pathlib.Path("/proc", group.name.split("-")[1]).exists():
             found.append(str(group))
     with contextlib.suppress(OSError):

@@ -270,14 +270,14 @@ class SupervisorDies(Case):
                          "needs root and cgroup v1")
     def test_its_cgroups_go_with_the_next(self):
         def stale():
-            found = glob.glob("/sys/fs/cgroup/*/caisson-*")
+            found = glob.glob("/sys/fs/cgroup/**/caisson-*", recursive=True)
             return [f for f in found if not os.path.exists(f"/proc/{f.split('-')[-2]}")]
 
         lab = self.lab(dies="hold", limits="memory: 256MiB")
         run = lab.run({"calls": 1})
         lab.held()
         pid = run.pid("caissond")
-        self.assertTrue(glob.glob(f"/sys/fs/cgroup/*/caisson-{pid}-*"))
+        self.assertTrue(glob.glob(f"/sys/fs/cgroup/**/caisson-{pid}-*", recursive=True))
         self.gone(run.kill("caissond"))
         run.wait()
         run.check(self)

@@ -194,7 +194,8 @@ class Endings(Case):
         status, out, err = self.caisson("exec", "--timeout", "1s", "--", "sh", "-c",
                                         "echo partial; sleep 1000; echo never")
         self.assertEqual((status, out, err),
-                         (124, b"partial\n", "caisson: deadline: the time was up\n"))
+                         (124, b"partial\n", "caisson: deadline: the time was up; "
+                          "give it more time (--timeout)\n"))
         status, events = self.events("exec", "--timeout", "500ms", "--", "sleep", "1000")
         self.assertEqual((status, ending(events)["cause"]["kind"],
                           ending(events)["command"]["timedOut"]), (124, "deadline", True))
@@ -212,7 +213,7 @@ class Endings(Case):
         status, out, err = self.caisson(
             "exec", "-o", "jsonl", "--", "sh", "-c", "printf 'a\\0'; exec >&-; echo e >&2; exit 3")
         text = re.sub(r"op-[0-9a-f]{32}", "op-ID", out.decode())
-        text = re.sub(r'"cpuMs":\d+,"peakBytes":\d+', '"cpuMs":N,"peakBytes":N', text)
+        text = re.sub(r'(Ms|Bytes)":\d+', r'\1":N', text)
         lines = text.splitlines(keepends=True)
         self.assertEqual((status, err, len(lines)), (3, "", 4))
         # Two pipes have no order between them.
@@ -226,7 +227,8 @@ class Endings(Case):
         self.assertEqual(
             lines[3], '{"sequence":4,"type":"completed","completed":{"command":{"exitCode":3,'
             '"cause":{"kind":"exited","code":3},"timedOut":false,'
-            '"usage":{"cpuMs":N,"peakBytes":N}}}}\n')
+            '"usage":{"cpuMs":N,"peakBytes":N,"readBytes":N,"writtenBytes":N,'
+            '"source":"rusage"}}}}\n')
 
     def test_a_forbidden_system_call_is_named(self):
         status, events = self.events(

@@ -185,7 +185,7 @@ class Endings(Run):
             self.assertIn(rule, cause["rule"])
             _, _, err = self.turn(mode=("writes", data))
             self.assertRegex(err, rf"\Acaisson: runtime_protocol_violation: [^\n]+"
-                             rf"{re.escape(cause['rule'])}\n\Z")
+                             rf"{re.escape(cause['rule'])}; a fault of the runtime: [^\n]+\n\Z")
 
     def test_a_link_that_is_closed_while_it_lives_on(self):
         status, events = self.turn_events(mode=("closes",))
@@ -200,7 +200,8 @@ class Endings(Run):
         for mode in (("ignores", mark), ("says nothing",)):
             status, out, err = self.caisson(*self.words("--timeout", "1s", mode=mode))
             self.assertEqual((status, out in (b"", b"ready\n"), err),
-                             (4, True, "caisson: deadline: the time was up\n"))
+                             (4, True, "caisson: deadline: the time was up; "
+                                       "give it more time (--timeout)\n"))
         self.assertEqual([p for p in marked(mark) if p != os.getpid()], [])
 
     def waiting(self):

@@ -72,13 +72,19 @@ static void
 print_facts(const char *what, const struct exit_facts *f)
 {
 	const struct ending_desc *d = ending_desc(f->cause);
+	const struct limit_desc *limit = limit_desc(f->limit);
 
 	fprintf(stderr,
 	    "{\"event\": \"%s\", \"kind\": %u, \"status\": %d, \"cause\": \"%s\", "
-	    "\"syscall\": \"%s\", \"cpu_us\": %llu, \"peak_bytes\": %llu}\n",
+	    "\"limit\": \"%s\", \"syscall\": \"%s\", \"told\": %u, \"meter\": %u, "
+	    "\"cpu_us\": %llu, \"peak_bytes\": %llu, \"read_bytes\": %llu, "
+	    "\"written_bytes\": %llu, \"processes\": %llu}\n",
 	    what, f->kind, f->status, d != NULL ? d->cause : "",
+	    limit != NULL ? limit->name : "",
 	    f->cause == ENDING_seccomp ? profile_syscall_name(f->arch, f->syscall) : "",
-	    (unsigned long long)f->cpu_us, (unsigned long long)f->peak_bytes);
+	    f->told, f->meter, (unsigned long long)f->cpu_us,
+	    (unsigned long long)f->peak_bytes, (unsigned long long)f->read_bytes,
+	    (unsigned long long)f->written_bytes, (unsigned long long)f->processes);
 }
 
 static void

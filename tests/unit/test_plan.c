@@ -14,10 +14,12 @@
 #include <check.h>
 
 #include "common/util.h"
+#include "supervisor/cgroup.h"
 #include "supervisor/launch_plan.h"
 #include "supervisor/profiles.h"
 #include "supervisor/uid.h"
 
+static const struct cgroup_entry no_group;
 static struct plan_header *page;
 static size_t size;
 static int plan_fd;
@@ -33,7 +35,7 @@ make_plan(void)
 		.cwd = "/", .mounts = &m, .nmounts = 1, .init = true, .uid = 1234, .gid = 1234 };
 	enum layer layer;
 
-	plan_fd = launch_plan_create(&c, NULL, true, &page, &size, &layer);
+	plan_fd = launch_plan_create(&c, &no_group, &page, &size, &layer);
 	ck_assert_int_ge(plan_fd, 0);
 	memcpy(copy, page, size);
 }
@@ -122,7 +124,7 @@ START_TEST(too_much_is_refused_before_anything_starts)
 	size_t n;
 
 	memset(big, 'x', sizeof(big) - 1);
-	ck_assert_int_eq(launch_plan_create(&c, NULL, true, &ignored, &n, &layer), -E2BIG);
+	ck_assert_int_eq(launch_plan_create(&c, &no_group, &ignored, &n, &layer), -E2BIG);
 	ck_assert_int_eq(layer, LAYER_PLAN);
 }
 END_TEST
@@ -137,7 +139,7 @@ START_TEST(as_root_a_chamber_without_a_uid_is_refused)
 
 	if (!uid_is_root())
 		return;
-	ck_assert_int_eq(launch_plan_create(&c, NULL, true, &ignored, &n, &layer), -EINVAL);
+	ck_assert_int_eq(launch_plan_create(&c, &no_group, &ignored, &n, &layer), -EINVAL);
 	ck_assert_int_eq(layer, LAYER_UID);
 }
 END_TEST

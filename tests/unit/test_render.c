@@ -408,7 +408,8 @@ static const struct {
 	    "", -1, 4 },
 	{ event_type_failed,
 	    "{\"message\":\"\",\"cause\":{\"kind\":\"seccomp\",\"syscall\":\"ptrace\"}}",
-	    "seccomp (syscall ptrace): the worker made a system call that its profile forbids",
+	    "seccomp (syscall ptrace): the worker made a system call that its profile forbids; "
+	    "use a profile that allows it (--profile), or a program that does without",
 	    1, 159 },
 	{ event_type_failed, "{\"cause\":{\"kind\":\"limit\",\"name\":\"maxSteps\",\"max\":3}}",
 	    "limit (name maxSteps, max 3): a limit ended it; the cause names which", 1, 125 },
@@ -424,7 +425,7 @@ static const struct {
 	    NULL, 125, 125 },
 	{ event_type_failed,
 	    "{\"cause\":{\"kind\":\"deadline\"},\"message\":\"m\",\"recorded\":true}",
-	    "deadline: m", 4, 124 },
+	    "deadline: m; give it more time (--timeout)", 4, 124 },
 	{ event_type_failed,
 	    "{\"code\":\"internal\",\"cause\":{\"kind\":\"\\u001bnew\"},\"message\":\"m\"}",
 	    "\\x1bnew: m", 125, 125 },

@@ -30,6 +30,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <asm/prctl.h>
@@ -150,6 +151,7 @@ syscall(long nr, ...)
 /* clang-format off */
 CALL2(int, access, const char *, int)
 CALL1(int, chdir, const char *)
+CALL2(int, clock_gettime, clockid_t, struct timespec *)
 CALL1(int, close, int)
 CALL3(int, close_range, unsigned, unsigned, int)
 CALL2(int, dup2, int, int)
