@@ -1,16 +1,18 @@
 """caisson.mjs and its example: a scripted broker without a chamber, then the real one."""
 
+import hashlib
 import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import tempfile
 import textwrap
 import unittest
 
 import wire
-from real import Case, output_of
+from real import WAIT, Case, ending, output_of
 from wire import Broker, Denied, Failed, caisson
 
 EXAMPLES = wire.ROOT / "examples"
@@ -102,7 +104,6 @@ class Values(unittest.TestCase):
               hash(Array(Math.min(n, 65000)).fill(null)),
               hash(Object.fromEntries(Array.from(Array(Math.min(n, 30000)), (_, i) => [`k${i}`, i])))
             ])));""", lengths)
-        import hashlib
         for n, hashes in zip(lengths, got):
             for value, digest in zip(("x" * n, b"x" * n, [None] * min(n, 65000),
                                       {f"k{i}": i for i in range(min(n, 30000))}), hashes):
@@ -470,6 +471,115 @@ class Example(unittest.TestCase):
         out = b.turn({"path": "docs"}, {})
         self.assertEqual((out["status"], out["error"]["code"]), ("fail", "tool_unavailable"))
         self.assertEqual(b.close(), (0, b"", b""))
+
+
+@unittest.skipIf(WHY_NOT, WHY_NOT)
+class Real(Case):
+    """In a chamber of profile jit, through the real broker, with the real files provider."""
+
+    AGENT = """
+        import { run, Fail, ToolDenied } from '../sdk/caisson.mjs';
+        const modes = {
+          async reads(turn) {
+            const paths = Array.from(Array(32), (_, i) => `docs/${i}`);
+            const all = await Promise.allSettled(paths.map((path) => turn.call('files.read', { path })));
+            return all.map(({ value, reason }) => value?.text ?? reason.code);
+          },
+          async tells(turn) {
+            await turn.emit('note', { big: 2n ** 60n });
+            await turn.annotate('k', [1]);
+            await turn.output('seen\\n');
+            console.log('printed');
+          },
+          async fails() { throw new Fail('my_code', 'why'); },
+          async throws() { throw new RangeError('a secret'); },
+          async escalates(turn) { await turn.call('sharedos.escalate', {}); },
+          async drains(turn) {
+            await new Promise((resolve) => turn.draining.addEventListener('abort', resolve));
+            return turn.call('files.read', { path: 'docs/1' }).catch((e) => [e.name, e.code]);
+          },
+          async stays() {
+            console.log('ready');
+            await new Promise(() => setInterval(() => {}, 1000));
+          },
+        };
+        await run((turn) => modes[turn.message](turn));
+        """
+
+    def setUp(self):
+        super().setUp()
+        self.app, self.root = self.dir / "app", self.dir / "root"
+        self.app.mkdir()
+        (self.app / "agent.mjs").write_text(textwrap.dedent(self.AGENT))
+        (self.root / "docs").mkdir(parents=True)
+        for i in range(31):
+            (self.root / "docs" / str(i)).write_text(f"text {i}")
+
+    def turn(self, message, *words):
+        return self.events("run", "--profile", "jit", "--app", self.app, "--ro", f"{wire.SDK}:/sdk",
+                           "--root", self.root, "--allow", "read:docs", "--max-tool-calls", "64",
+                           *words, "-m", json.dumps(message), "--", "node", "/app/agent.mjs")
+
+    def configured(self, limit):
+        file = self.dir / "f.yaml"
+        file.write_text(f"""
+version: 1
+limits: {{ turn_timeout: 30s, {limit} }}
+runtimes:
+  - id: a
+    command: [node, /app/agent.mjs]
+    profile: jit
+    app: {self.app}
+    mounts: [{{ source: {wire.SDK}, target: /sdk }}]
+providers: [{{ id: files, builtin: files, root: {self.root} }}]
+""")
+        return file
+
+    def test_calls_in_flight(self):
+        status, events = self.turn("reads")
+        self.assertEqual(status, 0)
+        self.assertEqual(ending(events)["turn"]["output"],
+                         [f"text {i}" for i in range(31)] + ["not_found"])
+
+    def test_what_a_turn_tells(self):
+        status, events = self.turn("tells")
+        self.assertEqual(status, 0)
+        self.assertIn(b"seen\n", output_of(events))
+        self.assertIn(b"printed\n", output_of(events))
+        self.assertIn('"big": 1152921504606846976', json.dumps(events))
+        self.assertEqual(ending(events)["turn"]["metadata"]["k"], [1])
+
+    def test_how_a_turn_fails(self):
+        for mode, code, message in (("fails", "my_code", "why"),
+                                    ("throws", "runtime_failed", "RangeError"),
+                                    ("escalates", "runtime_failed", "ToolDenied")):
+            with self.subTest(mode=mode):
+                status, events = self.turn(mode)
+                self.assertEqual(status, 1)
+                error = ending(events)["turn"]["error"]
+                self.assertEqual((error["code"], error["message"]), (code, message))
+                self.assertNotIn("a secret", json.dumps(ending(events)))
+
+    def test_a_turn_that_is_told_to_finish_does(self):
+        status, events = self.events("run", "-c", self.configured("drain_grace: 29s"),
+                                     "-m", '"drains"')
+        self.assertEqual(status, 0, ending(events))
+        self.assertEqual(ending(events)["turn"]["output"], ["ToolDenied", "turn_draining"])
+
+    def test_a_turn_that_is_cancelled_ends_whatever_it_does(self):
+        p = self.start("run", "-c", self.configured("kill_grace: 1s"), "-m", '"stays"')
+        self.assertEqual(p.stdout.readline(), b"ready\n")
+        p.send_signal(signal.SIGINT)
+        _, err = p.communicate(timeout=WAIT)
+        self.assertEqual(p.returncode, 4, err)
+
+    def test_the_example(self):
+        status, out, err = self.caisson("run", "-c", EXAMPLES / "node.yaml", "-m", '{"path": "docs"}')
+        self.assertEqual((status, err), (0, ""))
+        out = json.loads(out)
+        self.assertEqual((out["pages"], out["broken"]),
+                         (len(list((wire.ROOT / "docs").glob("*.md"))), {}))
+        self.assertGreater(out["links"], 0)
 
 
 if __name__ == "__main__":
