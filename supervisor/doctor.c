@@ -231,7 +231,7 @@ const struct doctor_launch *
 doctor_default(const struct doctor_report *r)
 {
 	for (size_t i = 0; i < r->nlaunches; i++)
-		if (strcmp(r->launches[i].profile, DOCTOR_DEFAULT_PROFILE) == 0)
+		if (strcmp(r->launches[i].profile, PROFILE_DEFAULT) == 0)
 			return &r->launches[i];
 	return NULL;
 }

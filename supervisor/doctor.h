@@ -73,9 +73,6 @@ struct doctor_report {
 	size_t nlaunches;
 };
 
-/* The profile of a run that names none. */
-#define DOCTOR_DEFAULT_PROFILE "interpreter"
-
 /*
  * Makes every probe and launches the chambers; `state_dir` is borrowed, NULL for the
  * default.  Fills `ret`.  Returns 0, or a negative errno if not even that could be done.

@@ -274,7 +274,7 @@ probe_append_only(struct doctor_finding *f)
 void
 probe_userns_clone(struct doctor_finding *f)
 {
-	long n = probe_number("/proc/sys/kernel/unprivileged_userns_clone", -1);
+	long n = probe_setting("kernel/unprivileged_userns_clone", -1);
 
 	if (n == 0)
 		probe_no(f, EPERM, "kernel.unprivileged_userns_clone = 0");
@@ -286,7 +286,7 @@ probe_userns_clone(struct doctor_finding *f)
 void
 probe_max_userns(struct doctor_finding *f)
 {
-	long n = probe_number("/proc/sys/user/max_user_namespaces", -1);
+	long n = probe_setting("user/max_user_namespaces", -1);
 
 	if (n == 0)
 		probe_no(f, ENOSPC, "user.max_user_namespaces = 0");
@@ -299,7 +299,7 @@ probe_max_userns(struct doctor_finding *f)
 void
 probe_apparmor(struct doctor_finding *f)
 {
-	long n = probe_number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", -1);
+	long n = probe_setting("kernel/apparmor_restrict_unprivileged_userns", -1);
 
 	if (n > 0)
 		probe_no(f, EPERM, "kernel.apparmor_restrict_unprivileged_userns = %ld", n);
@@ -322,7 +322,7 @@ probe_lsm(struct doctor_finding *f)
 void
 probe_yama(struct doctor_finding *f)
 {
-	long n = probe_number("/proc/sys/kernel/yama/ptrace_scope", -1);
+	long n = probe_setting("kernel/yama/ptrace_scope", -1);
 
 	if (n > 0)
 		probe_yes(f, "ptrace_scope %ld", n);
@@ -397,7 +397,7 @@ probe_x32_entry(struct doctor_finding *f)
 void
 probe_tiocsti(struct doctor_finding *f)
 {
-	long n = probe_number("/proc/sys/dev/tty/legacy_tiocsti", 1);
+	long n = probe_setting("dev/tty/legacy_tiocsti", 1);
 
 	if (n != 0)
 		probe_yes(f, "live: dev.tty.legacy_tiocsti is not 0");

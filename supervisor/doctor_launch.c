@@ -121,7 +121,7 @@ attempt_start(struct attempt *a)
 		.argv = argv,
 		.env = env,
 		.cwd = "/",
-		.init = a->profile->filtered /* as the broker and ledger have none */,
+		.init = a->profile->filtered, /* broker and ledger are pid 1 themselves */
 		.die_with_parent = true };
 	enum layer layer = LAYER_UID;
 	int r = 0;

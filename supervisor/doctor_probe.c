@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -18,6 +19,7 @@
 #include "worker/plan.h"
 
 const char *probe_state_dir;
+const char *probe_settings = "/proc/sys";
 
 /* ---- the answer ---- */
 
@@ -76,16 +78,32 @@ probe_read(const char *path, char *buf, size_t cap)
 }
 
 long
-probe_number(const char *path, long none)
+probe_setting(const char *name, long none)
 {
-	char text[32], *end;
+	char path[PATH_MAX], text[32], *end;
 	long n;
 
+	snprintf(path, sizeof(path), "%s/%s", probe_settings, name);
 	if (probe_read(path, text, sizeof(text)) < 0)
 		return none;
 	errno = 0;
 	n = strtol(text, &end, 10);
 	return errno != 0 || end == text ? none : n;
+}
+
+void
+probe_advise(struct doctor_finding *f)
+{
+	const char *text = NULL;
+
+	if (f->error != EPERM && f->error != EACCES)
+		return;
+	if (probe_setting("kernel/unprivileged_userns_clone", 1) == 0)
+		text = doctor_rows[DOCTOR_ROW_userns_clone].remedy;
+	else if (probe_setting("kernel/apparmor_restrict_unprivileged_userns", 0) != 0)
+		text = doctor_rows[DOCTOR_ROW_apparmor].remedy;
+	if (text != NULL)
+		snprintf(f->remedy, sizeof(f->remedy), "%s", text);
 }
 
 /* ---- children ---- */
@@ -166,22 +184,6 @@ chamber_main(int gate_fd, struct doctor_finding *f, void (*fn)(struct doctor_fin
 	_exit(0);
 }
 
-/* Where a namespace is refused, the machine's own settings may say why. */
-static void
-advise(struct doctor_finding *f)
-{
-	const char *text = NULL;
-
-	if (f->error != EPERM && f->error != EACCES)
-		return;
-	if (probe_number("/proc/sys/kernel/unprivileged_userns_clone", 1) == 0)
-		text = doctor_rows[DOCTOR_ROW_userns_clone].remedy;
-	else if (probe_number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 0) != 0)
-		text = doctor_rows[DOCTOR_ROW_apparmor].remedy;
-	if (text != NULL && geteuid() != 0)
-		snprintf(f->remedy, sizeof(f->remedy), "%s", text);
-}
-
 void
 probe_chamber(struct doctor_finding *f, uint64_t flags, void (*fn)(struct doctor_finding *f))
 {
@@ -200,7 +202,8 @@ probe_chamber(struct doctor_finding *f, uint64_t flags, void (*fn)(struct doctor
 	}
 	if (pid < 0) {
 		probe_no(f, errno, "clone3 with this namespace: %s", strerror(errno));
-		advise(f);
+		if (!uid_is_root())
+			probe_advise(f);
 		return;
 	}
 	close(gate[0]);
@@ -213,6 +216,6 @@ probe_chamber(struct doctor_finding *f, uint64_t flags, void (*fn)(struct doctor
 		probe_no(f, -r, "uid and gid cannot be mapped: %s", strerror(-r));
 	else if (f->state == DOCTOR_UNTRIED && WIFSIGNALED(status))
 		probe_no(f, 0, "the process in it was killed by signal %d", WTERMSIG(status));
-	if (f->state == DOCTOR_NO)
-		advise(f);
+	if (f->state == DOCTOR_NO && !uid_is_root())
+		probe_advise(f);
 }

@@ -31,10 +31,16 @@ void probe_no(struct doctor_finding *f, int error, const char *fmt, ...)
 void probe_unasked(struct doctor_finding *f, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Where the settings of the kernel are: "/proc/sys".  For tests. */
+extern const char *probe_settings;
+
 /* First line of a file, without its end; -errno if it cannot be read. */
 int probe_read(const char *path, char *buf, size_t cap);
-/* A number in a file, as of a sysctl; `none` if it is not there. */
-long probe_number(const char *path, long none);
+/* The number that a setting ("kernel/x") has; `none` if it is not there. */
+long probe_setting(const char *name, long none);
+
+/* Where a namespace is refused to a user: what the machine's own settings say about it. */
+void probe_advise(struct doctor_finding *f);
 
 /* fork(), with a child that does not outlive the probe.  Reap it with probe_wait(). */
 pid_t probe_fork(void);

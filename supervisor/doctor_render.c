@@ -6,6 +6,7 @@
 #include "common/utf8.h"
 #include "common/util.h"
 #include "supervisor/doctor.h"
+#include "supervisor/profiles.h"
 
 static const char *const need_names[] = { "needed", "wanted", "information" };
 
@@ -164,7 +165,7 @@ doctor_print_text(FILE *f, const struct doctor_report *r, bool colour, bool verb
 		print_launches(f, r, i, end, colour);
 	}
 	fprintf(f,
-	    "\n%sThe default profile, " DOCTOR_DEFAULT_PROFILE ", can%s be enforced.%s\n",
+	    "\n%sThe default profile, " PROFILE_DEFAULT ", can%s be enforced.%s\n",
 	    !colour    ? ""
 	    : enforced ? BOLD
 		       : BOLD RED,
@@ -274,7 +275,7 @@ doctor_print_json(FILE *f, const struct doctor_report *r)
 	print_member(f, "kernel", u.release);
 	putc(',', f);
 	print_member(f, "machine", u.machine);
-	fprintf(f, ",\"root\":%s,\"default\":\"" DOCTOR_DEFAULT_PROFILE "\",\"enforced\":%s,",
+	fprintf(f, ",\"root\":%s,\"default\":\"" PROFILE_DEFAULT "\",\"enforced\":%s,",
 	    r->is_root ? "true" : "false",
 	    l != NULL && doctor_is_enforced(r, l) ? "true" : "false");
 	fputs("\"rows\":[", f);

@@ -44,6 +44,9 @@ struct profile {
 	struct profile_list *list; /* this module's; NULL without a filter */
 };
 
+/* Of a runtime that names none. */
+#define PROFILE_DEFAULT "interpreter"
+
 /* The built-in profile of that name; NULL if there is none. */
 const struct profile *profile_named(const char *name);
 /* The built-in profiles one by one, from 0; NULL beyond the last. */

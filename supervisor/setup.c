@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "common/util.h"
+#include "supervisor/profiles.h"
 #include "supervisor/config_private.h"
 
 #define TURN_TIMEOUT_MAX_MS 600000		 /* limits.turn_timeout's ceiling */
@@ -101,7 +102,7 @@ add_command(struct builder *b)
 		return refuse(b, "--: the command's name is not 1 to 256 bytes long");
 	conf_truncate(conf_list_section(&conf_root, "runtimes"), list_of(&b->c->runtimes), 0);
 	t = add("runtimes", &b->c->runtimes);
-	if (!t || !set(&t->id, "%s", name) || !set(&t->profile, "interpreter"))
+	if (!t || !set(&t->id, "%s", name) || !set(&t->profile, PROFILE_DEFAULT))
 		return no_memory(b);
 	t->has_command = true;
 	for (i = 0; i < b->o->ncommand; i++)

@@ -6,11 +6,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <check.h>
 #include <jansson.h>
 
 #include "common/util.h"
+#include "supervisor/doctor_probe.h"
 #include "supervisor/profiles.h"
 
 static struct doctor_report report;
@@ -107,8 +110,8 @@ END_TEST
 
 START_TEST(the_default_profile_is_one)
 {
-	ck_assert_ptr_nonnull(profile_named(DOCTOR_DEFAULT_PROFILE));
-	ck_assert_str_eq(doctor_default(&report)->profile, DOCTOR_DEFAULT_PROFILE);
+	ck_assert_ptr_nonnull(profile_named(PROFILE_DEFAULT));
+	ck_assert_str_eq(doctor_default(&report)->profile, PROFILE_DEFAULT);
 	report.nlaunches = 0;
 	ck_assert_ptr_null(doctor_default(&report));
 }
@@ -206,6 +209,112 @@ START_TEST(what_was_found_reaches_a_terminal_escaped)
 }
 END_TEST
 
+/* ---- machines with other settings ---- */
+
+static char settings[] = "/tmp/test_doctor.XXXXXX";
+static const char *const setting_names[] = { "kernel/unprivileged_userns_clone",
+	"kernel/apparmor_restrict_unprivileged_userns", "user/max_user_namespaces",
+	"dev/tty/legacy_tiocsti", "kernel/yama/ptrace_scope" };
+static const char *const setting_dirs[] = { "kernel", "kernel/yama", "user", "dev", "dev/tty" };
+
+static void
+setup_settings(void)
+{
+	char path[128];
+
+	strcpy(settings + strlen(settings) - 6, "XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(settings));
+	for (size_t i = 0; i < countof(setting_dirs); i++) {
+		snprintf(path, sizeof(path), "%s/%s", settings, setting_dirs[i]);
+		ck_assert_int_eq(mkdir(path, 0700), 0);
+	}
+	probe_settings = settings;
+}
+
+static void
+teardown_settings(void)
+{
+	char path[128];
+
+	for (size_t i = 0; i < countof(setting_names); i++) {
+		snprintf(path, sizeof(path), "%s/%s", settings, setting_names[i]);
+		unlink(path);
+	}
+	for (size_t i = countof(setting_dirs); i-- > 0;) {
+		snprintf(path, sizeof(path), "%s/%s", settings, setting_dirs[i]);
+		rmdir(path);
+	}
+	rmdir(settings);
+}
+
+static void
+set_setting(const char *name, const char *value)
+{
+	char path[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", settings, name);
+	f = fopen(path, "w");
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_ge(fputs(value, f), 0);
+	fclose(f);
+}
+
+START_TEST(a_refused_namespace_is_laid_to_the_setting_that_refuses_it)
+{
+	struct doctor_finding f = { .state = DOCTOR_NO, .error = EPERM };
+
+	probe_advise(&f);
+	ck_assert_str_eq(f.remedy, ""); /* that of the row stands */
+	set_setting(setting_names[1], "1\n");
+	probe_advise(&f);
+	ck_assert_ptr_nonnull(
+	    strstr(f.remedy, "kernel.apparmor_restrict_unprivileged_userns=0"));
+	set_setting(setting_names[0], "0\n");
+	probe_advise(&f);
+	ck_assert_ptr_nonnull(strstr(f.remedy, "kernel.unprivileged_userns_clone=1"));
+	f = (struct doctor_finding){ .state = DOCTOR_NO, .error = ENOSPC };
+	probe_advise(&f);
+	ck_assert_str_eq(f.remedy, ""); /* another cause */
+}
+END_TEST
+
+static const struct {
+	int row;
+	const char *name, *value; /* NULL: it is not there */
+	enum doctor_state state;
+} setting_rows[] = {
+	{ DOCTOR_ROW_userns_clone, "kernel/unprivileged_userns_clone", NULL, DOCTOR_YES },
+	{ DOCTOR_ROW_userns_clone, "kernel/unprivileged_userns_clone", "1\n", DOCTOR_YES },
+	{ DOCTOR_ROW_userns_clone, "kernel/unprivileged_userns_clone", "0\n", DOCTOR_NO },
+	{ DOCTOR_ROW_apparmor, "kernel/apparmor_restrict_unprivileged_userns", NULL,
+	    DOCTOR_YES },
+	{ DOCTOR_ROW_apparmor, "kernel/apparmor_restrict_unprivileged_userns", "0\n",
+	    DOCTOR_YES },
+	{ DOCTOR_ROW_apparmor, "kernel/apparmor_restrict_unprivileged_userns", "1\n",
+	    DOCTOR_NO },
+	{ DOCTOR_ROW_max_userns, "user/max_user_namespaces", "0\n", DOCTOR_NO },
+	{ DOCTOR_ROW_max_userns, "user/max_user_namespaces", "15000\n", DOCTOR_YES },
+	{ DOCTOR_ROW_max_userns, "user/max_user_namespaces", NULL, DOCTOR_NO },
+	{ DOCTOR_ROW_max_userns, "user/max_user_namespaces", "many\n", DOCTOR_NO },
+	{ DOCTOR_ROW_tiocsti, "dev/tty/legacy_tiocsti", "0\n", DOCTOR_NO },
+	{ DOCTOR_ROW_tiocsti, "dev/tty/legacy_tiocsti", NULL, DOCTOR_YES }, /* older than it */
+	{ DOCTOR_ROW_yama, "kernel/yama/ptrace_scope", "1\n", DOCTOR_YES },
+	{ DOCTOR_ROW_yama, "kernel/yama/ptrace_scope", NULL, DOCTOR_NO },
+};
+
+START_TEST(settings_are_read_as_they_are)
+{
+	struct doctor_finding f = { .state = DOCTOR_UNTRIED };
+
+	if (setting_rows[_i].value != NULL)
+		set_setting(setting_rows[_i].name, setting_rows[_i].value);
+	doctor_rows[setting_rows[_i].row].probe(&f);
+	ck_assert_int_eq(f.state, setting_rows[_i].state);
+	ck_assert_str_ne(f.detail, "");
+}
+END_TEST
+
 START_TEST(json_says_everything_in_one_object)
 {
 	json_t *j, *rows, *row, *profile;
@@ -264,6 +373,12 @@ main(void)
 	tcase_add_test(t, text_has_colour_and_purposes_where_they_are_wanted);
 	tcase_add_test(t, what_was_found_reaches_a_terminal_escaped);
 	tcase_add_test(t, json_says_everything_in_one_object);
+	suite_add_tcase(s, t);
+	t = tcase_create("settings");
+	tcase_add_checked_fixture(t, setup_settings, teardown_settings);
+	tcase_add_test(t, a_refused_namespace_is_laid_to_the_setting_that_refuses_it);
+	tcase_add_loop_test(
+	    t, settings_are_read_as_they_are, 0, (int)countof(setting_rows));
 	suite_add_tcase(s, t);
 	srunner_run_all(runner, CK_NORMAL);
 	failed = srunner_ntests_failed(runner);
