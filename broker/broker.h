@@ -5,6 +5,7 @@
  *   control.c      the control link to the supervisor
  *   state.c        the ledger's answer at the start; what the broker before us left open
  *   client.c       local clients: submit, attach, stop, signal, input
+ *   process.c      what the supervisor says of the processes, for the operator
  *   operation.c    admission, numbered events, exactly one ending (D-2)
  *   session.c      one operation's worker and providers, from asked for to reaped;
  *   session_events.c   what the supervisor and their links say of them
@@ -208,6 +209,7 @@ struct client {
 	uint32_t uid, gid, pid; /* as the kernel gave them to the supervisor (D-14) */
 	bool counted; /* came through the daemon's socket: the supervisor wants to know its end */
 	struct event *silence; /* until hello: then it is dropped; NULL: it may take its time */
+	bool listing; /* process.list is not answered yet */
 	TAILQ_ENTRY(client) entry; /* broker.clients */
 };
 
@@ -238,6 +240,7 @@ struct broker {
 	bool late; /* what is not on record by now never will be */
 	TAILQ_HEAD(, session) sessions;
 	TAILQ_HEAD(, client) clients;
+	STAILQ_HEAD(, listing) listings; /* process.c: who waits for CONTROL_PROCESSES, in order */
 	struct ended ended[ENDED_KEPT]; /* a ring */
 	unsigned nended;
 	void (*on_journal)(struct broker *b); /* the journal and its thread exist */
@@ -269,6 +272,17 @@ void state_no_segment(struct broker *b, int error);
 
 /* Takes `fd`; the rest is CONTROL_CLIENT's. */
 void client_create(struct broker *b, int fd, const struct control *c);
+
+/* ---- process.c ------------------------------------------------------------------------ */
+
+/* Asks the supervisor what lives here; the rows and the reply follow. */
+void process_list(struct client *c, uint32_t msgid);
+/* CONTROL_PROCESSES: takes `fd`, -1 for none. */
+void process_on_list(struct broker *b, int fd, int error);
+/* Whatever it asked for, nobody waits for it. */
+void process_forget(struct client *c);
+/* At the end of the broker. */
+void process_finish(struct broker *b);
 
 /* ---- operation.c ---------------------------------------------------------------------- */
 

@@ -200,6 +200,12 @@ handle_output_close(struct client *c, const struct message *m)
 	session_on_stream_end(worker);
 }
 
+static void
+handle_list(struct client *c, const struct message *m)
+{
+	process_list(c, m->msgid);
+}
+
 static const struct {
 	enum msg_type type;
 	void (*handle)(struct client *, const struct message *);
@@ -211,6 +217,7 @@ static const struct {
 	{ MSG_input_write, handle_input },
 	{ MSG_input_close, handle_input_close },
 	{ MSG_output_close, handle_output_close },
+	{ MSG_process_list, handle_list },
 };
 
 /* Until there are principals for others, everything here is the operator's. */
@@ -307,6 +314,7 @@ client_on_end(
 	TAILQ_REMOVE(&b->clients, c, entry);
 	client_tell_gone(b, c->uid, c->counted);
 	client_forget_silence(c);
+	process_forget(c);
 	free(c);
 	if (b->settled && TAILQ_EMPTY(&b->clients))
 		event_base_loopexit(b->base, NULL);

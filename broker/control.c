@@ -90,6 +90,13 @@ handle_no_segment(
 	state_no_segment(b, c->error);
 }
 
+static void
+handle_processes(
+    struct broker *b, const struct control *c, int fds[CONTROL_FDS_MAX], unsigned n)
+{
+	process_on_list(b, n == 1 ? steal_fd(&fds[0]) : -1, c->error);
+}
+
 /* Ends every open operation; sessions that are in their grace keep it. */
 static void
 broker_shutdown(struct broker *b, enum ending ending)
@@ -132,6 +139,7 @@ static const struct {
 	{ CONTROL_PING, handle_ping },
 	{ CONTROL_SHUTDOWN, handle_shutdown },
 	{ CONTROL_NO_SEGMENT, handle_no_segment },
+	{ CONTROL_PROCESSES, handle_processes },
 };
 
 static void

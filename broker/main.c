@@ -120,6 +120,7 @@ broker_init(struct broker *b)
 	b->on_settled = main_on_settled;
 	TAILQ_INIT(&b->sessions);
 	TAILQ_INIT(&b->clients);
+	STAILQ_INIT(&b->listings);
 	b->next_session = 1;
 	broker_tick(b);
 	r = control_open(b, BROKER_FD_CONTROL);
@@ -131,6 +132,7 @@ static void
 broker_finish(struct broker *b)
 {
 	journal_destroy(b->journal);
+	process_finish(b);
 	control_close(b);
 	for (unsigned i = 0; i < ENDED_KEPT; i++)
 		buf_finish(&b->ended[i].body);

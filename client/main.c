@@ -12,6 +12,7 @@
 #include "client/audit.h"
 #include "client/exec.h"
 #include "client/private.h"
+#include "client/ps.h"
 #include "client/render.h"
 #include "client/run.h"
 #include "client/text.h"
@@ -88,6 +89,7 @@ static const struct {
 	{ COMMAND_run, run_main },
 	{ COMMAND_exec, exec_main },
 	{ COMMAND_audit, audit_main },
+	{ COMMAND_ps, ps_main },
 	{ COMMAND_config, config_main },
 	{ COMMAND_doctor, doctor_main },
 };

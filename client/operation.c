@@ -9,6 +9,8 @@
 #include <event2/event.h>
 
 #include "client/confine.h"
+#include "client/dial.h"
+#include "client/loop.h"
 #include "client/private.h"
 #include "client/render.h"
 #include "client/text.h"
@@ -42,7 +44,8 @@ operation_end(struct operation *op, int status)
 	op->ended = true;
 	op->status = status;
 	link_close(op->link);
-	private_end(op->private);
+	if (op->private != NULL)
+		private_end(op->private);
 	operation_settle(op);
 }
 
@@ -221,6 +224,7 @@ operation_on_message(struct link *l, const struct message *m, void *arg)
 }
 
 static void operation_open(struct operation *op, int fd);
+static void operation_redial(struct operation *op);
 
 /* No link, no caissond, no ending: nobody can say any more. */
 static void
@@ -254,6 +258,8 @@ operation_on_end(
 		operation_end(op, EXIT_CANNOT);
 	} else if (op->next_fd >= 0) {
 		operation_open(op, steal_fd(&op->next_fd));
+	} else if (op->dial != NULL) {
+		operation_redial(op);
 	} else if (op->gone) {
 		operation_lost(op);
 	}
@@ -319,6 +325,71 @@ static const struct private_handler private_handler = {
 	.on_gone = operation_on_gone,
 };
 
+/* ---- or a daemon ------------------------------------------------------------------- */
+
+static void
+operation_on_connection(int fd, void *arg)
+{
+	struct operation *op = arg;
+
+	if (op->ended)
+		close(fd);
+	else
+		operation_open(op, fd);
+}
+
+static void
+operation_on_no_connection(int error, void *arg)
+{
+	struct operation *op = arg;
+
+	if (op->ended)
+		return;
+	dial_explain("run", op->options->socket, error);
+	operation_lost(op);
+}
+
+static const struct dial_handler dial_handler = {
+	.on_connection = operation_on_connection,
+	.on_failed = operation_on_no_connection,
+};
+
+/* The daemon goes on, whatever becomes of its broker: the next one knows how it ended. */
+static void
+operation_redial(struct operation *op)
+{
+	if (!op->submitted) {
+		text_say("run: %s closed the connection: it has too many, or is ending",
+		    op->options->socket);
+		operation_end(op, EXIT_CANNOT);
+	} else if (op->id == NULL) {
+		operation_lost(op); /* of several, none can be told to be ours */
+	} else {
+		dial_again(op->dial);
+	}
+}
+
+static int
+operation_dial(struct operation *op, const char *command)
+{
+	const char *path = op->options->socket;
+	int r, fd = dial_connect(path);
+
+	if (fd < 0) {
+		dial_explain(command, path, -fd);
+		return fd;
+	}
+	op->gone = true; /* no process of ours is to be reaped */
+	r = dial_start(op->base, path, &dial_handler, op, &op->dial);
+	if (r < 0) {
+		text_say("%s: cannot start: %s", command, strerror(-r));
+		close(fd);
+		return r;
+	}
+	operation_open(op, fd);
+	return 0;
+}
+
 /* ---- signals ----------------------------------------------------------------------- */
 
 static bool
@@ -330,7 +401,8 @@ is_interrupt(const struct operation *op, int signo)
 static void
 operation_die(int signo)
 {
-	/* The life pipe closes with us, and caissond ends what it started. */
+	/* The life pipe closes with us, and caissond ends what it started; in a daemon the
+	 * operation goes on (D-4). */
 	signal(signo, SIG_DFL);
 	raise(signo);
 }
@@ -417,7 +489,7 @@ operation_say_reason(struct operation *op, const struct msg_operation_event *e)
 
 	buf_add(&b, "caisson: ", strlen("caisson: "));
 	n = b.n;
-	if (!render_start_fault(e, &program, &error))
+	if (op->dial != NULL || !render_start_fault(e, &program, &error))
 		render_reason(e, &b);
 	else if (program)
 		add_start_fault(op, error, &b);
@@ -429,20 +501,6 @@ operation_say_reason(struct operation *op, const struct msg_operation_event *e)
 }
 
 /* ---- all of it --------------------------------------------------------------------- */
-
-/* Standard streams may be regular files, which epoll refuses to watch; poll takes all. */
-static struct event_base *
-create_base(void)
-{
-	struct event_config *config = event_config_new();
-	struct event_base *base = NULL;
-
-	if (config != NULL && event_config_require_features(config, EV_FEATURE_FDS) == 0)
-		base = event_base_new_with_config(config);
-	if (config != NULL)
-		event_config_free(config);
-	return base;
-}
 
 static void
 operation_finish(struct operation *op)
@@ -456,6 +514,7 @@ operation_finish(struct operation *op)
 	for (i = 0; i < countof(op->sinks); i++)
 		sink_destroy(op->sinks[i]);
 	private_destroy(op->private);
+	dial_destroy(op->dial);
 	util_close(&op->next_fd);
 	free(op->id);
 	if (op->base != NULL)
@@ -476,7 +535,7 @@ operation_perform(const struct operation_mode *mode, void *arg, const struct opt
 	int r = -ENOMEM;
 
 	closefrom(STDERR_FILENO + 1); /* whatever a caller forgot: it is none of ours */
-	op.base = create_base();
+	op.base = loop_create();
 	if (op.base == NULL)
 		goto out;
 	op.sinks[stream_stdout] = sink_create(op.base, STDOUT_FILENO, operation_on_sink, &op);
@@ -486,7 +545,10 @@ operation_perform(const struct operation_mode *mode, void *arg, const struct opt
 	r = operation_watch_signals(&op);
 	if (r < 0)
 		goto out;
-	r = private_start(op.base, argc, argv, &private_handler, &op, &op.private);
+	if (options->has_socket)
+		r = operation_dial(&op, argv[0]);
+	else
+		r = private_start(op.base, argc, argv, &private_handler, &op, &op.private);
 	if (r < 0)
 		goto out;
 	r = client_confine();
@@ -495,9 +557,10 @@ operation_perform(const struct operation_mode *mode, void *arg, const struct opt
 		operation_end(&op, EXIT_CANNOT);
 		r = 0; /* what was started is still to be reaped */
 	}
-	event_base_dispatch(op.base);
+	if (!op.ended || !op.gone || op.link != NULL) /* else nothing would end the loop */
+		event_base_dispatch(op.base);
 out:
-	if (r < 0)
+	if (r < 0 && !options->has_socket)
 		text_say("cannot start caissond: %s", strerror(-r));
 	operation_finish(&op);
 	return op.status;

@@ -1,7 +1,8 @@
 /*
- * operation: one operation of a private caissond, from submission to its one ending.
+ * operation: one operation of a private caissond, or with --socket of a daemon, from submission to
+ * its one ending.
  *
- * Owns the event loop, the private caissond, the link to its broker and the sinks of the
+ * Owns the event loop, the private caissond, the link to the broker and the sinks of the
  * standard streams; `run` and `exec` say what to submit, what events look like and what a
  * signal means.  After a broker's death it attaches to the next one and reads the recorded
  * ending; nothing is ever submitted twice (D-10, D-11).
@@ -51,7 +52,8 @@ struct operation {
 	char *id;	       /* NULL until known */
 	bool attached;	       /* link and id are there: on_attached has been called */
 	/* The rest is operation.c's own. */
-	struct private *private;
+	struct private *private; /* NULL with --socket */
+	struct dial *dial;	 /* NULL without */
 	struct event **signals;
 	unsigned nsignals, interrupts;
 	uint64_t pending;  /* mask of signals that wait for on_attached */

@@ -27,6 +27,7 @@ enum control_verb {
 	CONTROL_PING, /* answer with CONTROL_PONG, or be killed */
 	CONTROL_SHUTDOWN, /* settle what is open, then end */
 	CONTROL_NO_SEGMENT, /* error: errno: the segment asked for cannot be made */
+	CONTROL_PROCESSES, /* fd: sealed memfd of process.row frames; none, and error, if it cannot be made */
 
 	/* broker -> supervisor */
 	CONTROL_READY = 32, /* the state has arrived whole; links may come */
@@ -37,6 +38,7 @@ enum control_verb {
 	CONTROL_MORE, /* the next segment, please; count: bytes to reserve */
 	CONTROL_SETTLED, /* after CONTROL_SHUTDOWN: nothing is open */
 	CONTROL_CLIENT_GONE, /* uid: one that came with CONTROL_FROM_SOCKET has ended */
+	CONTROL_LIST, /* CONTROL_PROCESSES, please */
 
 	/* supervisor -> client */
 	CONTROL_BROKER = 64, /* fd: link to the broker (again, after a broker's death) */

@@ -361,9 +361,33 @@ parse_word(struct parser *p, const char *word)
 {
 	if (p->command & (COMMAND_run | COMMAND_exec))
 		return usage_error(p, "%.64s: a COMMAND stands after --", word);
-	if (p->command & (COMMAND_daemon | COMMAND_doctor) || p->o->nwords == OPTIONS_WORDS_MAX)
+	if ((p->command & (COMMAND_daemon | COMMAND_doctor | COMMAND_ps)) ||
+	    p->o->nwords == OPTIONS_WORDS_MAX)
 		return usage_error(p, "%.64s: one word too many", word);
 	p->o->words[p->o->nwords++] = word;
+	return 0;
+}
+
+/* `run --socket`: what a chamber is made of is the daemon's configuration. */
+static int
+check_daemons(struct parser *p)
+{
+	static const char *const ours[] = { "socket", "runtime", "message", "timeout",
+		"max-steps", "max-tool-calls", "output", "verbose", "quiet" };
+	const struct option_desc *d;
+	size_t i;
+
+	if (p->o->command != NULL)
+		return usage_error(p, "--: with --socket the COMMAND is the daemon's");
+	for (d = option_descs; d->name != NULL; d++) {
+		if (!*(const bool *)((const char *)p->o + d->has))
+			continue;
+		for (i = 0; i < countof(ours) && strcmp(ours[i], d->name) != 0; i++)
+			;
+		if (i == countof(ours))
+			return usage_error(p, "--%s: is the daemon's to say, with --socket",
+			    d->name);
+	}
 	return 0;
 }
 
@@ -387,6 +411,8 @@ check_command(struct parser *p)
 		return usage_error(p, "exec: needs -- COMMAND");
 	if (o->has_runtime && o->command != NULL)
 		return usage_error(p, "--runtime: the COMMAND is the configuration's");
+	if (p->command == COMMAND_run && o->has_socket)
+		return check_daemons(p);
 	if (o->has_runtime && !o->has_config)
 		return usage_error(p, "--runtime: needs -c FILE, which defines it");
 	if (p->command == COMMAND_run && o->command == NULL && !o->has_config)
@@ -404,6 +430,9 @@ add_environment(struct parser *p)
 	const char *config = getenv("CAISSON_CONFIG"), *state = getenv("CAISSON_STATE"),
 		   *path = getenv("CAISSON_SOCKET");
 
+	/* A turn goes to a daemon only where the line says so; and what is there, is the daemon's. */
+	if (p->command == COMMAND_run && o->has_socket)
+		return;
 	if (!o->has_config && config != NULL && *config != '\0' &&
 	    !(p->command == COMMAND_exec || o->command != NULL)) {
 		o->has_config = true;
@@ -413,7 +442,7 @@ add_environment(struct parser *p)
 		o->has_state = true;
 		o->state = state;
 	}
-	if (!o->has_socket && path != NULL && *path != '\0') {
+	if (p->command != COMMAND_run && !o->has_socket && path != NULL && *path != '\0') {
 		o->has_socket = true;
 		o->socket = path;
 	}

@@ -39,6 +39,7 @@ enum command {
 	COMMAND_run = 1 << COMMAND_NR_run,
 	COMMAND_exec = 1 << COMMAND_NR_exec,
 	COMMAND_audit = 1 << COMMAND_NR_audit,
+	COMMAND_ps = 1 << COMMAND_NR_ps,
 	COMMAND_config = 1 << COMMAND_NR_config,
 	COMMAND_doctor = 1 << COMMAND_NR_doctor,
 	COMMAND_daemon = 1 << COMMAND_NR_daemon,

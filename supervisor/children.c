@@ -10,12 +10,14 @@
 #include <sys/stat.h>
 
 #include "common/child.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/stop.h"
 #include "common/util.h"
 #include "supervisor/child_env.h"
 #include "supervisor/launch.h"
 #include "supervisor/peer.h"
+#include "supervisor/process.h"
 #include "supervisor/profiles.h"
 #include "supervisor/uid.h"
 
@@ -33,6 +35,10 @@ struct child {
 	int fds[CHILD_FDS_MAX]; /* the child's ends, until it is born */
 	size_t nfds;
 	bool unmapped;		 /* second try, without id-mapped mounts */
+	bool started, input;	 /* the exec happened; its input is a pipe */
+	uid_t uid_outside;
+	const struct profile *profile;
+	uint64_t since_ms; /* wall clock */
 	TAILQ_ENTRY(child) link; /* children.list */
 };
 
@@ -260,6 +266,8 @@ launch_child(struct child *c, enum layer *ret_layer)
 		r = draft_uid(&d, c);
 	}
 	if (r == 0) {
+		c->uid_outside = uid_is_root() ? d.chamber.uid : geteuid();
+		c->profile = d.chamber.profile;
 		d.chamber.env = d.env;
 		d.chamber.mounts = d.mounts;
 		d.chamber.fds = c->fds;
@@ -292,6 +300,7 @@ child_on_started(struct launch *l, void *arg)
 
 	(void)l;
 	close_ends(c);
+	c->started = true;
 	tell(c, CONTROL_STARTED, LAYER_NONE, 0, NULL);
 }
 
@@ -481,6 +490,8 @@ children_spawn(struct children *ch, const struct control *c)
 		.session = c->session,
 		.kind = c->kind,
 		.index = c->index,
+		.input = c->flags & CONTROL_WITH_INPUT,
+		.since_ms = clock_wall_ms(),
 		.uid = UID_CLAIM_NONE,
 		.fds = { -1, -1, -1, -1 } };
 	TAILQ_INSERT_TAIL(&ch->list, child, link);
@@ -551,6 +562,41 @@ children_kill_all(struct children *ch, enum ending cause)
 
 	TAILQ_FOREACH_SAFE(c, &ch->list, link, next)
 	launch_kill(c->launch, cause);
+}
+
+/* From 0 on; what the broker was told of in CONTROL_LINK, and the rest. */
+static const char *const handed_turn[] = { "null", "stdout", "stderr", "link", NULL };
+static const char *const handed_command[] = { "null", "stdout", "stderr", NULL };
+static const char *const handed_input[] = { "stdin", "stdout", "stderr", NULL };
+static const char *const handed_provider[] = { "null", "null", "stderr", "link", NULL };
+
+void
+children_each(const struct children *ch, children_fn *fn, void *arg)
+{
+	const struct child *c;
+
+	TAILQ_FOREACH(c, &ch->list, link)
+	{
+		bool provider = c->kind == CHILD_PROVIDER;
+		struct process p = {
+			.role = provider ? process_role_provider : process_role_worker,
+			.state = c->started ? process_state_running : process_state_starting,
+			.has_session = true,
+			.session = c->session,
+			.id = provider ? ch->config->providers.v[c->index].id
+				       : ch->config->runtimes.v[c->index].id,
+			.launch = c->launch,
+			.uid = c->uid_outside,
+			.profile = c->profile,
+			.handed = provider		    ? handed_provider
+				  : c->kind == CHILD_TURN ? handed_turn
+				  : c->input		    ? handed_input
+							    : handed_command,
+			.since_ms = c->since_ms,
+		};
+
+		fn(&p, arg);
+	}
 }
 
 bool

@@ -17,6 +17,7 @@
 
 struct event_base;
 struct children;
+struct process;
 
 struct children_handler {
 	/* CONTROL_LINK, _STARTED, _REFUSED, _EXIT for the broker; takes the descriptors. */
@@ -41,6 +42,10 @@ int children_signal(struct children *ch, const struct control *c);
 
 /* Kills all there are; on_empty() follows, if there are any. */
 void children_kill_all(struct children *ch, enum ending cause);
+
+/* Tells of each child there is, as process.h wants it; `p` lives until `fn` returns. */
+typedef void children_fn(const struct process *p, void *arg);
+void children_each(const struct children *ch, children_fn *fn, void *arg);
 bool children_empty(const struct children *ch);
 
 #endif /* SUPERVISOR_CHILDREN_H */

@@ -160,6 +160,13 @@ handle_settled(struct host *h, const struct control *c)
 	return 0;
 }
 
+static int
+handle_list(struct host *h, const struct control *c)
+{
+	(void)c;
+	return host_list(h);
+}
+
 static const struct {
 	enum control_verb verb;
 	int (*handle)(struct host *h, const struct control *c); /* 0, or -EPROTO: not sound */
@@ -171,6 +178,7 @@ static const struct {
 	{ CONTROL_MORE, handle_more },
 	{ CONTROL_SETTLED, handle_settled },
 	{ CONTROL_CLIENT_GONE, handle_client_gone },
+	{ CONTROL_LIST, handle_list },
 };
 
 static void

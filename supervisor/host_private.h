@@ -4,6 +4,7 @@
  *   host.c         making it, deaths, the end
  *   host_start.c   starting a broker or ledger in its chamber
  *   host_orders.c  what a broker asks for
+ *   host_list.c    what lives here, for who asks
  */
 #ifndef SUPERVISOR_HOST_PRIVATE_H
 #define SUPERVISOR_HOST_PRIVATE_H
@@ -28,6 +29,7 @@ struct service {
 	struct uid_claim uid;
 	unsigned unanswered; /* pings; a clock of ours that stood still adds none */
 	bool started;	     /* the exec happened */
+	uint64_t since_ms; /* wall clock: when it was started */
 };
 
 enum host_stage {
@@ -76,5 +78,8 @@ void host_serve(struct host *h, bool served);
 /* host_orders.c: what comes over the services' control links. */
 extern const struct peer_handler service_peers[SERVICES];
 void host_connect_ledger(struct host *h);
+
+/* host_list.c: answers CONTROL_LIST. */
+int host_list(struct host *h);
 
 #endif /* SUPERVISOR_HOST_PRIVATE_H */

@@ -91,6 +91,7 @@ start_service(struct service *s, const struct chamber_mount *mounts, size_t nmou
 	memcpy(fds + RUNTIME_FD_LINK + 1, more, nmore * sizeof(*more));
 	s->unanswered = 0;
 	s->started = false;
+	s->since_ms = clock_wall_ms();
 	r = launch_start(s->host->base, &c, &service_handler, s, &s->launch, ret_layer);
 	if (r < 0)
 		service_drop_peer(s);

@@ -133,6 +133,26 @@ launch_pid(const struct launch *l)
 	return l->init.pidfd >= 0 && !l->init.reaped ? l->page->birth_pid : 0;
 }
 
+/* A pidfd says so in its own words. */
+pid_t
+launch_program_pid(const struct launch *l)
+{
+	char path[64], line[64];
+	int pid = 0;
+	FILE *f;
+
+	if (launch_pid(l) == 0 || l->runtime_fd < 0)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", l->runtime_fd);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "Pid: %d", &pid) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return pid > 0 ? pid : 0; /* -1: reaped */
+}
+
 const struct launch_layers *
 launch_layers(const struct launch *l)
 {

@@ -93,6 +93,9 @@ int launch_signal(struct launch *l, int signo);
  * our pid namespace; 0 until it is born and once it is reaped. */
 pid_t launch_pid(const struct launch *l);
 
+/* Of the program itself, which is pid 1 where there is no init; 0 likewise. */
+pid_t launch_program_pid(const struct launch *l);
+
 /* Valid, and final, from on_started on, as long as `l` is. */
 const struct launch_layers *launch_layers(const struct launch *l);
 

@@ -172,7 +172,7 @@ pack_config(struct buf *out, const struct conf_namespace *c, const struct pack_f
 int
 pack_memfd(const struct buf *b)
 {
-	cleanup_fd int fd = memfd_create("caisson-config", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	cleanup_fd int fd = memfd_create("caisson-frames", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	size_t done = 0;
 	ssize_t n;
 

@@ -44,6 +44,7 @@ setup(void)
 {
 	unsetenv("CAISSON_CONFIG");
 	unsetenv("CAISSON_STATE");
+	unsetenv("CAISSON_SOCKET");
 	memset(&o, 0, sizeof(o));
 }
 
@@ -123,6 +124,22 @@ START_TEST(the_environment_counts_where_the_line_is_silent)
 	ck_assert_int_eq(PARSE(run, "--state", "/t", "--", "x"), 0);
 	ck_assert_str_eq(o.state, "/t");
 	ck_assert(!o.has_config);
+	options_finish(&o);
+	/* A turn goes to a daemon only where the line says so, and nothing of ours goes there. */
+	setenv("CAISSON_SOCKET", "/r", 1);
+	ck_assert_int_eq(PARSE(run, "--", "x"), 0);
+	ck_assert(!o.has_socket);
+	options_finish(&o);
+	ck_assert_int_eq(PARSE(run, "--socket", "/s"), 0);
+	ck_assert(!o.has_config && !o.has_state);
+	options_finish(&o);
+	ck_assert_int_eq(PARSE(ps, "-v"), 0);
+	ck_assert_str_eq(o.socket, "/r");
+	options_finish(&o);
+	ck_assert_int_eq(PARSE(daemon, "-f"), 0);
+	ck_assert_str_eq(o.socket, "/r");
+	ck_assert_str_eq(o.state, "/s");
+	ck_assert_str_eq(o.config, "/c");
 }
 END_TEST
 
@@ -199,6 +216,13 @@ static const struct {
 	{ COMMAND_exec, { "-v" }, "exec: needs -- COMMAND" },
 	{ COMMAND_exec, { "--" }, "--: no COMMAND behind it" },
 	{ COMMAND_exec, { "--", "" }, "--: no COMMAND behind it" },
+	{ COMMAND_run, { "--socket", "/s", "--memory", "1MiB" },
+	    "--memory: is the daemon's to say, with --socket" },
+	{ COMMAND_run, { "--socket", "/s", "--", "x" },
+	    "--: with --socket the COMMAND is the daemon's" },
+	{ COMMAND_ps, { "x" }, "x: one word too many" },
+	{ COMMAND_daemon, { "-f" }, "caissond: needs -c FILE, what it serves" },
+	{ COMMAND_daemon, { "-n", "0" }, "--ready-fd: must be more than 0" },
 	{ COMMAND_run, { "-v" }, "run: needs -- COMMAND or -c FILE" },
 	{ COMMAND_run, { "--runtime", "a" }, "--runtime: needs -c FILE, which defines it" },
 	{ COMMAND_run, { "-cf", "--runtime", "a", "--", "x" },
@@ -324,8 +348,9 @@ START_TEST(the_man_pages_list_exactly_the_options)
 		    stderr, "test_options: not in the source tree, man pages not checked\n");
 		return;
 	}
-	check_man(
-	    "docs/caisson.1", COMMAND_run | COMMAND_exec | COMMAND_audit | COMMAND_config | COMMAND_doctor);
+	check_man("docs/caisson.1",
+	    COMMAND_run | COMMAND_exec | COMMAND_audit | COMMAND_config | COMMAND_doctor |
+		COMMAND_ps);
 	check_man("docs/caissond.8", COMMAND_daemon);
 }
 END_TEST

@@ -1,0 +1,287 @@
+#include "client/ps_render.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "client/json.h"
+#include "client/text.h"
+#include "common/util.h"
+#include "common/walk.h"
+
+static const char *const heads[PS_COLUMNS] = { "ROLE", "STATE", "SESSION", "NAME", "PID", "UID",
+	"PROFILE", "NETWORK", "LAYERS", "FDS", "PROCS", "CPU", "MEMORY", "SINCE" };
+static const char *const roles[] = { "broker", "ledger", "worker", "provider" };
+static const char *const states[] = { "starting", "running", "warm" };
+static const char *const networks[] = { "own", "shared" };
+
+static void __attribute__((format(printf, 2, 3))) addf(struct buf *out, const char *fmt, ...)
+{
+	char text[256];
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (n > 0)
+		buf_add(out, text, strlen(text));
+}
+
+/* RFC 3339, in UTC; a time beyond the calendar is shown as its number. */
+static void
+add_time(struct buf *out, uint64_t ms, const char *fraction)
+{
+	time_t t = (time_t)(ms / 1000);
+	char text[32];
+	struct tm tm;
+
+	if (ms / 1000 > INT32_MAX * 2ull || !gmtime_r(&t, &tm) ||
+	    strftime(text, sizeof(text), "%FT%T", &tm) == 0) {
+		addf(out, "%llu", (unsigned long long)ms);
+		return;
+	}
+	addf(out, "%s", text);
+	addf(out, fraction, (unsigned)(ms % 1000));
+}
+
+/* ---- for programs ------------------------------------------------------------------ */
+
+static void
+add_uint(struct buf *out, const char *key, bool has, uint64_t n)
+{
+	if (has)
+		addf(out, ",\"%s\":%llu", key, (unsigned long long)n);
+}
+
+/* The first of them has no comma before it. */
+static void
+add_usage(struct buf *out, const struct msg_process_row *row)
+{
+	struct buf usage = { 0 };
+
+	add_uint(&usage, "processes", row->has_processes, row->processes);
+	add_uint(&usage, "cpuUs", row->has_cpuUs, row->cpuUs);
+	add_uint(&usage, "residentBytes", row->has_residentBytes, row->residentBytes);
+	if (usage.n > 0)
+		buf_add(out, usage.p + 1, usage.n - 1);
+	out->failed |= usage.failed;
+	buf_finish(&usage);
+}
+
+static void
+add_json(struct buf *out, const char *before, bool has, struct slice value)
+{
+	if (!has)
+		return;
+	buf_add(out, before, strlen(before));
+	json_write(value, out);
+}
+
+void
+ps_render_jsonl(const struct msg_process_row *row, struct buf *out)
+{
+	addf(out, "{\"role\":\"%s\",\"state\":\"%s\"", roles[row->role], states[row->state]);
+	add_uint(out, "session", row->has_session, row->session);
+	if (row->has_id) {
+		addf(out, ",\"id\":");
+		json_write_string(row->id, out);
+	}
+	add_uint(out, "pid", row->pid > 0, row->pid);
+	add_uint(out, "uid", true, row->uid);
+	addf(out, ",\"profile\":");
+	json_write_string(row->profile, out);
+	addf(out, ",\"network\":\"%s\"", networks[row->network]);
+	if (row->has_applied) {
+		add_json(out, ",\"layers\":{\"applied\":", true, row->applied);
+		add_json(out, ",\"absent\":", row->has_absent, row->absent);
+		addf(out, "}");
+	}
+	add_json(out, ",\"descriptors\":{\"handed\":", true, row->handed);
+	add_uint(out, "open", row->has_descriptors, row->descriptors);
+	addf(out, "},\"usage\":{");
+	add_usage(out, row);
+	addf(out, "},\"since\":\"");
+	add_time(out, row->since, ".%03uZ");
+	addf(out, "\"}\n");
+}
+
+/* ---- for people -------------------------------------------------------------------- */
+
+/* Ends the cell that was begun where the last one ended. */
+static void
+end_cell(struct ps_table *t)
+{
+	size_t n = t->ends.n / sizeof(size_t), begin = 0, width;
+
+	if (n > 0)
+		memcpy(&begin, t->ends.p + t->ends.n - sizeof(begin), sizeof(begin));
+	width = t->text.n - begin;
+	if (width > t->widths[n % PS_COLUMNS])
+		t->widths[n % PS_COLUMNS] = width;
+	buf_add(&t->ends, &t->text.n, sizeof(t->text.n));
+}
+
+static void
+cell_uint(struct ps_table *t, bool has, uint64_t n)
+{
+	if (has)
+		addf(&t->text, "%llu", (unsigned long long)n);
+	else
+		addf(&t->text, "-");
+	end_cell(t);
+}
+
+static void
+cell_text(struct ps_table *t, bool has, struct slice s)
+{
+	if (has)
+		text_escape_line(s, &t->text);
+	else
+		addf(&t->text, "-");
+	end_cell(t);
+}
+
+/* "20", or "19 of 20" where its profile lets it run without one. */
+static void
+cell_layers(struct ps_table *t, const struct msg_process_row *row)
+{
+	struct slice applied = row->applied, absent = row->absent;
+	uint32_t n = row->has_applied ? value_next(&applied).count : 0;
+	uint32_t lacks = row->has_absent ? value_next(&absent).count : 0;
+
+	if (!row->has_applied)
+		addf(&t->text, "-");
+	else if (lacks == 0)
+		addf(&t->text, "%u", n);
+	else
+		addf(&t->text, "%u of %u", n, n + lacks);
+	end_cell(t);
+}
+
+static void
+cell_usage(struct ps_table *t, const struct msg_process_row *row)
+{
+	if (row->has_cpuUs)
+		addf(&t->text, "%.2fs", (double)row->cpuUs / 1e6);
+	else
+		addf(&t->text, "-");
+	end_cell(t);
+	if (row->has_residentBytes)
+		addf(&t->text, "%.1fMiB", (double)row->residentBytes / (1 << 20));
+	else
+		addf(&t->text, "-");
+	end_cell(t);
+}
+
+/* "landlock seccomp ...": of maps, the layer and why it is absent. */
+static void
+add_list(struct buf *out, struct slice list, const char *none)
+{
+	struct value array = value_next(&list), v, e;
+	uint32_t i;
+
+	if (array.type != VALUE_ARRAY || array.count == 0) {
+		addf(out, "%s", none);
+		return;
+	}
+	for (i = 0; i < array.count; i++) {
+		struct value item = value_skip(&list);
+
+		buf_add(out, ", ", i > 0 ? 2 : 0);
+		if (item.type == VALUE_STR)
+			text_escape_line(item.bytes, out);
+		else if (item.type == VALUE_MAP && value_get(item.raw, "layer", &v) &&
+			 v.type == VALUE_STR && value_get(item.raw, "errno", &e) &&
+			 e.type == VALUE_UINT && e.uint < 4096) {
+			text_escape_line(v.bytes, out);
+			addf(out, " (%s)", strerror((int)e.uint));
+		}
+	}
+}
+
+static void
+add_detail(struct buf *out, const struct msg_process_row *row)
+{
+	if (row->has_applied) {
+		addf(out, "    layers: ");
+		add_list(out, row->applied, "none");
+		addf(out, "; absent: ");
+		add_list(out, row->absent, "none");
+		addf(out, "; ");
+	} else {
+		addf(out, "    ");
+	}
+	addf(out, "born with: ");
+	add_list(out, row->handed, "none");
+	addf(out, "\n");
+}
+
+void
+ps_table_add(struct ps_table *t, const struct msg_process_row *row)
+{
+	cell_text(t, true, slice_of(roles[row->role]));
+	cell_text(t, true, slice_of(states[row->state]));
+	cell_uint(t, row->has_session, row->session);
+	cell_text(t, row->has_id, row->id);
+	cell_uint(t, row->pid > 0, row->pid);
+	cell_uint(t, true, row->uid);
+	cell_text(t, true, row->profile);
+	cell_text(t, true, slice_of(networks[row->network]));
+	cell_layers(t, row);
+	cell_uint(t, row->has_descriptors, row->descriptors);
+	cell_uint(t, row->has_processes, row->processes);
+	cell_usage(t, row);
+	add_time(&t->text, row->since, "Z");
+	end_cell(t);
+	add_detail(&t->detail, row);
+}
+
+static void
+render_cell(const struct ps_table *t, size_t column, const void *text, size_t n,
+    struct buf *out)
+{
+	size_t width = strlen(heads[column]) > t->widths[column] ? strlen(heads[column])
+								 : t->widths[column];
+
+	buf_add(out, text, n);
+	if (column == PS_COLUMNS - 1) {
+		addf(out, "\n");
+		return;
+	}
+	for (; n < width + 2; n++)
+		buf_add(out, " ", 1);
+}
+
+void
+ps_table_render(const struct ps_table *t, bool verbose, struct buf *out)
+{
+	const uint8_t *detail = t->detail.p, *end;
+	size_t i, n = t->ends.n / sizeof(size_t), begin = 0, after;
+
+	if (t->text.failed || t->ends.failed || t->detail.failed) {
+		out->failed = true;
+		return;
+	}
+	for (i = 0; i < PS_COLUMNS; i++)
+		render_cell(t, i, heads[i], strlen(heads[i]), out);
+	for (i = 0; i < n; i++, begin = after) {
+		memcpy(&after, t->ends.p + i * sizeof(after), sizeof(after));
+		render_cell(t, i % PS_COLUMNS, t->text.p + begin, after - begin, out);
+		if (i % PS_COLUMNS != PS_COLUMNS - 1)
+			continue;
+		end = (const uint8_t *)memchr(detail, '\n', t->detail.n) + 1;
+		if (verbose)
+			buf_add(out, detail, (size_t)(end - detail));
+		detail = end;
+	}
+}
+
+void
+ps_table_finish(struct ps_table *t)
+{
+	buf_finish(&t->text);
+	buf_finish(&t->ends);
+	buf_finish(&t->detail);
+}

@@ -1,0 +1,30 @@
+/*
+ * ps_render: what processes look like.  Pure.
+ *
+ * People get an aligned table, everything untrusted escaped; programs get one JSON object a
+ * line.
+ */
+#ifndef CLIENT_PS_RENDER_H
+#define CLIENT_PS_RENDER_H
+
+#include "common/protocol.h"
+
+#define PS_COLUMNS 14
+
+/* Rows as text; starts as zeroes. */
+struct ps_table {
+	struct buf text;   /* all cells, one after the other */
+	struct buf ends;   /* size_t: where each cell ends in `text` */
+	struct buf detail; /* a line for each row that has one, with -v */
+	size_t widths[PS_COLUMNS];
+};
+
+/* One line of JSON with its newline. */
+void ps_render_jsonl(const struct msg_process_row *row, struct buf *out);
+
+void ps_table_add(struct ps_table *t, const struct msg_process_row *row);
+/* Appends head and rows; with `verbose` layers and descriptors below each. */
+void ps_table_render(const struct ps_table *t, bool verbose, struct buf *out);
+void ps_table_finish(struct ps_table *t);
+
+#endif /* CLIENT_PS_RENDER_H */
