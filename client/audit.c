@@ -60,6 +60,9 @@ on_records(void *arg, const struct message *m)
 	a->shown +=
 	    audit_render_records(r->records, slice_of(a->name), a->o->jsonl, a->colour, &out);
 	a->next = r->next;
+	/* What stands is shown; that it is not all, a script has to learn, too. */
+	if (r->has_problem && a->status == 0)
+		a->status = EXIT_INVALID;
 	if (write_out(&out) < 0)
 		a->next = 0; /* nobody reads on */
 }

@@ -163,6 +163,8 @@ handle_audit_read(struct peer *p, const struct message *m)
 
 	if (m->u.audit_read.cursor == 0)
 		follow_to_end(p->service);
+	reply.problem = slice_of(ledger_problem(p->service->ledger));
+	reply.has_problem = reply.problem.n > 0;
 	if (m->u.audit_read.limit == 0)
 		link_refuse(p->link, m->msgid, "invalid_argument", "limit is 0", false);
 	else if (p->service->failed)

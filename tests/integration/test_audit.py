@@ -352,8 +352,24 @@ class Audit(Case):
         out, _ = self.audit("verify", status=1)
         self.assertRegex(out, r"^run-1: \d records? stand, 1 segment, NOT VALID: "
                               r"segment 1, offset \d+: .*restore")
-        out, _ = self.audit("show", "-o", "jsonl")
-        self.assertLess(len(out.splitlines()), 7)
+        for verb in ("show", "query"):
+            out, err = self.audit(verb, "-o", "jsonl", status=1)
+            self.assertLess(len(out.splitlines()), 7)
+            self.assertRegex(err, r"(?m)^caisson-ledger: error: the record is damaged: "
+                                  r"segment 1, offset \d+: .*restore")
+
+    def test_what_stands_of_a_damaged_record_is_shown_and_so_are_its_neighbours(self):
+        journal, whole = self.journal().story(), self.journal("run-2").story()
+        data = bytearray(journal.path(1).read_bytes())
+        data[-10] ^= 1  # in the last record of a segment that another one follows
+        journal.path(1).write_bytes(data)
+        for _ in range(2):  # without an index, then with one
+            out, _ = self.audit("show", "-o", "jsonl", status=1)
+            runs = [json.loads(line)["run"] for line in out.splitlines()]
+            self.assertEqual((runs.count("run-1"), runs.count("run-2")), (3, 7))
+            self.audit("show", "--run", "run-2")
+            self.settle(journal)
+            self.settle(whole)
 
     def test_all_three_cut_is_only_seen_from_outside(self):
         journal = self.journal().story()
