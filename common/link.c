@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <event2/event.h>
@@ -46,13 +45,7 @@ struct link {
 	int error;
 };
 
-static ssize_t
-system_write(int fd, const void *p, size_t n)
-{
-	return send(fd, p, n, MSG_NOSIGNAL);
-}
-
-static const struct link_io system_io = { read, system_write };
+static const struct link_io system_io = { read, write };
 
 /* Asks for on_soon(), after everything that is ready in this turn of the loop. */
 static void

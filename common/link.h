@@ -7,7 +7,8 @@
  * Nothing is written from within link_request() and its kin: frames queue, and leave
  * when the loop comes round.  A peer that closes its end is read to the last whole frame
  * before the link ends.  Descriptors are never received: the socket is read with read(2),
- * which discards them; it is written with send(2), which raises no SIGPIPE.
+ * which discards them.  It is written with write(2), so who opens one ignores SIGPIPE: a
+ * filter need not look at the arguments of a call that every message makes.
  *
  * The handler may call anything on the link, including link_close(); the link is freed
  * only after the handler has returned.

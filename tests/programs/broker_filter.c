@@ -109,6 +109,7 @@ ATTACK(try_bind, syscall(SYS_bind, env.control, &nowhere, sizeof(nowhere)))
 ATTACK(try_connect, syscall(SYS_connect, env.control, &nowhere, sizeof(nowhere)))
 ATTACK(try_listen, syscall(SYS_listen, env.control, 1))
 ATTACK(try_accept, syscall(SYS_accept4, env.control, NULL, NULL, 0))
+ATTACK(try_send, syscall(SYS_sendto, env.control, bytes, 1, MSG_NOSIGNAL, NULL, 0))
 ATTACK(try_sendto, syscall(SYS_sendto, env.control, bytes, 1, 0, &nowhere, sizeof(nowhere)))
 ATTACK(try_setsockopt,
     syscall(SYS_setsockopt, env.control, SOL_SOCKET, SO_PASSCRED, &(int){ 1 }, sizeof(int)))
@@ -242,7 +243,7 @@ ATTACK(may_append, syscall(SYS_write, env.segment, "more\n", 5))
 ATTACK(may_appendv, syscall(SYS_writev, env.segment, &(struct iovec){ bytes, 6 }, 1))
 ATTACK(may_sync, syscall(SYS_fdatasync, env.segment))
 ATTACK(may_getfl, syscall(SYS_fcntl, env.segment, F_GETFL))
-ATTACK(may_send, syscall(SYS_sendto, env.control, bytes, 1, MSG_NOSIGNAL, NULL, 0))
+ATTACK(may_send, syscall(SYS_write, env.control, bytes, 1))
 ATTACK(may_map, syscall(SYS_mmap, NULL, 4096, PROT_READ | PROT_WRITE,
 		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))
 ATTACK(may_tgkill_itself, syscall(SYS_tgkill, getpid(), gettid(), 0))
@@ -256,7 +257,7 @@ static const struct attack {
 	A(try_handle), A(try_reopen), A(try_memfd), A(try_io_uring), A(try_pipe),
 	A(try_eventfd), A(try_epoll_create), A(try_inotify), A(try_pidfd_open), A(try_mkdir),
 	A(try_stat), A(try_readlink), A(try_socket), A(try_socket_inet), A(try_socketpair),
-	A(try_bind), A(try_connect), A(try_listen), A(try_accept), A(try_sendto),
+	A(try_bind), A(try_connect), A(try_listen), A(try_accept), A(try_send), A(try_sendto),
 	A(try_setsockopt), A(try_execve), A(try_execveat), A(try_fork), A(try_clone),
 	A(try_clone3), A(try_unshare), A(try_pwrite), A(try_pwritev), A(try_pwritev2),
 	A(try_pwritev2_noappend), A(try_ftruncate), A(try_truncate), A(try_punch),

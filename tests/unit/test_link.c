@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -1085,6 +1086,7 @@ main(void)
 	tcase_add_test(moods, an_error_of_the_system_ends_the_link);
 	tcase_add_test(moods, a_peer_that_stopped_reading_is_still_heard);
 	tcase_add_test(moods, open_requests_are_found_added_and_removed);
+	signal(SIGPIPE, SIG_IGN);
 	for (i = 0; i < countof(cases); i++) {
 		tcase_set_timeout(cases[i], 60);
 		suite_add_tcase(s, cases[i]);
