@@ -1,27 +1,22 @@
-/* Probes of what the machine's owner decides: programs, directories, groups, settings. */
+/* Probes of what the machine's owner decides: programs, directories, settings. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/fs.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/util.h"
-#include "supervisor/cgroup.h"
 #include "supervisor/doctor_probe.h"
 #include "supervisor/launch_plan.h"
 #include "supervisor/state.h"
 #include "supervisor/uid.h"
-#include "worker/kernel.h"
-
-#define LIMIT_BYTES   (64u << 20)
-#define LIMIT_PERCENT 50
 
 /* ---- programs ---- */
 
@@ -62,118 +57,6 @@ void
 probe_helper_files(struct doctor_finding *f)
 {
 	look_for(f, "caisson-files");
-}
-
-/* ---- cgroups ---- */
-
-/* Makes a group with these limits, and takes it away again. */
-static void
-try_limits(struct doctor_finding *f, const struct cgroup_limits *limits, const char *otherwise)
-{
-	struct cgroup_host *host = cgroup_host();
-	struct cgroup *g = NULL;
-	struct cgroup_entry e;
-	int r = host == NULL ? -ENOMEM : cgroup_create(host, NULL, limits, &g);
-
-	e = cgroup_entry(g);
-	if (r < 0 && r != -ENOTSUP)
-		probe_no(f, -r, "a group cannot be made: %s", strerror(-r));
-	else if ((e.bounds & limits->asked) == 0)
-		probe_no(f, EPERM, "no group can be made%s", otherwise);
-	else
-		probe_yes(f, "%s, %.150s",
-		    cgroup_backend_name(cgroup_host_status(host)->backend),
-		    e.procs != NULL ? e.procs[0] : e.into);
-	cgroup_destroy(g);
-	cgroup_host_finish();
-}
-
-void
-probe_cgroup_memory(struct doctor_finding *f)
-{
-	static const struct cgroup_limits limits = {
-		.memory_bytes = LIMIT_BYTES, .asked = CGROUP_MEMORY
-	};
-
-	try_limits(f, &limits, ": bounded per process, by rlimit");
-}
-
-void
-probe_cgroup_cpu(struct doctor_finding *f)
-{
-	static const struct cgroup_limits limits = {
-		.cpu_percent = LIMIT_PERCENT, .asked = CGROUP_CPU
-	};
-
-	try_limits(f, &limits, "");
-}
-
-/* This process's group on cgroup v2; false if there is none. */
-static bool
-own_group(char dir[PATH_MAX])
-{
-	static const char *const mounts[] = { "/sys/fs/cgroup", "/sys/fs/cgroup/unified" };
-	char line[1024], file[PATH_MAX + 32];
-	bool found = false;
-	FILE *s = fopen("/proc/self/cgroup", "re");
-
-	while (s != NULL && fgets(line, sizeof(line), s) != NULL) {
-		line[strcspn(line, "\n")] = '\0';
-		for (size_t i = 0; i < countof(mounts) && !found; i++) {
-			if (strncmp(line, "0::", 3) != 0)
-				continue;
-			snprintf(dir, PATH_MAX, "%s%s", mounts[i], line + 3);
-			snprintf(file, sizeof(file), "%s/cgroup.controllers", dir);
-			found = access(file, R_OK) == 0;
-		}
-	}
-	if (s != NULL)
-		fclose(s);
-	return found;
-}
-
-void
-probe_cgroup_v2(struct doctor_finding *f)
-{
-	char dir[PATH_MAX], file[PATH_MAX + 32], controllers[128];
-
-	if (!own_group(dir)) {
-		probe_no(f, ENOENT, "not mounted, or this process's group is not in it");
-		return;
-	}
-	snprintf(file, sizeof(file), "%s/cgroup.controllers", dir);
-	if (probe_read(file, controllers, sizeof(controllers)) < 0)
-		probe_no(f, errno, "%.120s: %s", file, strerror(errno));
-	else if (access(dir, W_OK) < 0)
-		probe_no(f, errno, "%s, not delegated to this user",
-		    controllers[0] != '\0' ? controllers : "no controllers");
-	else
-		probe_yes(f, "delegated: %s",
-		    controllers[0] != '\0' ? controllers : "no controllers");
-}
-
-void
-probe_into_cgroup(struct doctor_finding *f)
-{
-	struct clone_args a = { .flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD };
-	cleanup_fd int fd = -1;
-	char dir[PATH_MAX];
-	pid_t pid;
-
-	if (!own_group(dir) || (fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0) {
-		probe_no(f, ENOENT, "no cgroup v2 to be born in");
-		return;
-	}
-	a.cgroup = (uint64_t)(unsigned)fd;
-	pid = kernel_clone3(&a);
-	if (pid == 0)
-		_exit(0);
-	if (pid < 0) {
-		probe_no(f, errno, "clone3: %s", strerror(errno));
-		return;
-	}
-	probe_wait(pid);
-	probe_yes(f, "in %.150s", dir);
 }
 
 /* ---- state ---- */

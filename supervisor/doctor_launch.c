@@ -8,6 +8,7 @@
 #include <event2/event.h>
 
 #include "common/util.h"
+#include "supervisor/cgroup.h"
 #include "supervisor/children.h"
 #include "supervisor/doctor.h"
 #include "supervisor/launch.h"
@@ -177,6 +178,7 @@ doctor_launch_all(struct doctor_report *report)
 out:
 	if (timer != NULL)
 		event_free(timer);
+	cgroup_host_finish();
 	if (all.base != NULL)
 		event_base_free(all.base);
 	return r;

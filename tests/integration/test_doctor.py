@@ -88,6 +88,19 @@ class Sound(Case):
             self.assertIn("own_uid", self.profiles["interpreter"]["without"])
             self.assertEqual(self.rows["append_only"]["state"], "not_applicable")
 
+    @unittest.skipIf(wire.SANITIZED, "a sanitizer needs more address space than any limit")
+    def test_a_limit_that_the_doctor_sees_is_one_that_a_chamber_gets(self):
+        self.doctor(status=0)
+        for row, words in (("cgroup_memory", ["--memory", "256MiB"]),
+                           ("cgroup_cpu", ["--cpu", "50"]), ("cgroup_pids", ["--pids", "32"])):
+            status, _, err = self.caisson("exec", *words, "--", "true")
+            if self.rows[row]["state"] == "yes":
+                self.assertEqual(status, 0, err)
+            else:
+                self.assertTrue(self.rows[row]["remedy"], row)
+                # Memory and processes have rlimits besides; a share of the processor has not.
+                self.assertEqual(status, 125 if row == "cgroup_cpu" else 0, err)
+
     def test_it_leaves_nothing_behind(self):
         self.doctor(status=0)
         self.assertFalse(self.state.exists())
