@@ -257,8 +257,10 @@ void broker_mint(char id[40], const char *prefix);
 /* Takes `fd`.  Returns 0 or a negative errno. */
 int control_open(struct broker *b, int fd);
 void control_close(struct broker *b);
-/* Sends now or queues; a supervisor that is gone is met by control.c's own end-of-file. */
+/* Sends now or queues; a supervisor that is gone is met by control.c's own end-of-file.  An
+ * order that cannot even be queued ends the broker, as that does, and is no clean end. */
 void control_tell(struct broker *b, const struct control *c);
+bool control_is_lost(const struct broker *b);
 
 /* ---- state.c -------------------------------------------------------------------------- */
 

@@ -23,6 +23,7 @@ struct control_link {
 	struct event *readable, *writable;
 	STAILQ_HEAD(, queued) queue;
 	unsigned nqueued;
+	bool lost; /* an order was: nothing that is told from here on is heard */
 };
 
 static void
@@ -158,11 +159,22 @@ control_dispatch(struct broker *b, const struct control *c, int fds[CONTROL_FDS_
 		util_close(&fds[i]);
 }
 
+/* The supervisor is gone, or as good as: with it goes every child.  Settle, then end. */
+static void
+control_lost(struct broker *b)
+{
+	struct session *s;
+
+	event_del(b->control->readable);
+	broker_shutdown(b, ENDING_host_lost);
+	TAILQ_FOREACH (s, &b->sessions, link)
+		session_orphan(s);
+}
+
 static void
 control_on_readable(evutil_socket_t fd, short events, void *arg)
 {
 	struct broker *b = arg;
-	struct session *s;
 	struct control c;
 	int fds[CONTROL_FDS_MAX];
 	unsigned n;
@@ -171,17 +183,17 @@ control_on_readable(evutil_socket_t fd, short events, void *arg)
 	(void)events;
 	broker_tick(b);
 	for (int i = 0; i < 64; i++) {
+		if (b->control->lost) {
+			control_lost(b);
+			return;
+		}
 		r = control_recv(fd, &c, fds, &n);
 		if (r == -EAGAIN)
 			return;
 		if (r <= 0) {
-			/* The supervisor is gone, and with it every child: settle, then end. */
 			if (r < 0)
 				log_error("cannot read the control link: %s", strerror(-r));
-			event_del(b->control->readable);
-			broker_shutdown(b, ENDING_host_lost);
-			TAILQ_FOREACH (s, &b->sessions, link)
-				session_orphan(s);
+			control_lost(b);
 			return;
 		}
 		control_dispatch(b, &c, fds, n);
@@ -245,6 +257,12 @@ control_close(struct broker *b)
 	b->control = NULL;
 }
 
+bool
+control_is_lost(const struct broker *b)
+{
+	return b->control->lost;
+}
+
 void
 control_tell(struct broker *b, const struct control *c)
 {
@@ -253,8 +271,14 @@ control_tell(struct broker *b, const struct control *c)
 
 	if (STAILQ_EMPTY(&l->queue) && control_send(l->fd, c, NULL, 0) != -EAGAIN)
 		return;
+	if (l->lost)
+		return;
 	if (l->nqueued == CONTROL_QUEUE_MAX || (q = malloc(sizeof *q)) == NULL) {
-		log_error("the supervisor does not read: verb %u is lost", c->verb);
+		/* Whoever told it may not be ended from below itself: the loop does it. */
+		log_error("the supervisor does not read, and verb %u is lost: the broker ends",
+		    c->verb);
+		l->lost = true;
+		event_active(l->readable, EV_READ, 1);
 		return;
 	}
 	q->control = *c;

@@ -157,6 +157,7 @@ main(void)
 		fatal("cannot load the filter: %s; a broker does not run without it",
 		    strerror(-r));
 	event_base_dispatch(broker.base);
+	r = control_is_lost(&broker) ? 1 : 0;
 	broker_finish(&broker);
-	return 0;
+	return r;
 }

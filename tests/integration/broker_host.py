@@ -147,6 +147,8 @@ class Host:
         self.auto_segment = auto_segment
         self.state = state or {}
         self.ready, self.settled, self.gone = (threading.Event() for _ in range(3))
+        self.reading = threading.Event()
+        self.reading.set()
         self.wanted = []
         self.lock = threading.Lock()
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -197,6 +199,7 @@ class Host:
 
     def serve(self):
         while True:
+            self.reading.wait()
             try:
                 data = self.control.recv(4096)
             except OSError:

@@ -468,6 +468,30 @@ class Endings(unittest.TestCase):
         self.assert_cause(event, kind="shutdown")
         self.assertTrue(host.settled.wait(20))
 
+    def test_a_supervisor_that_reads_no_orders_has_no_broker(self):  # D-2
+        running = threading.Event()
+
+        def worker(child):
+            child.peer.hello()
+            child.peer.expect("operation.run")
+            running.set()
+            child.killed.wait(20)
+        host = self.host(worker)
+        client = host.client()
+        client.submit()
+        self.assertTrue(running.wait(20))
+        host.reading.clear()
+        self.addCleanup(host.reading.set)
+        with self.assertRaises(OSError):  # each of them asks for an answer
+            for n in range(100000):
+                host.tell(broker_host.PING, count=n)
+        self.assertLess(n, 20000)
+        self.assert_cause(client.finish(), kind="host_lost")
+        self.assertEqual(host.process.wait(20), 1)
+        self.assertIn("the supervisor does not read, and verb 33 is lost", host.log_text())
+        records = [r["type"] for r in host.records()]
+        self.assertEqual(records.count("operation.ended"), 1)
+
     def test_the_supervisors_end_of_file_settles_and_ends(self):
         host = self.host(lambda child: child.killed.wait(20))
         host.client().submit()
