@@ -7,6 +7,8 @@ import subprocess
 import tempfile
 import unittest
 
+from wire import SANITIZED
+
 BUILD = os.environ.get("CAISSON_BUILD", os.path.join(os.getcwd(), "build"))
 CAISSON = os.path.join(BUILD, "bin", "caisson")
 RUN = os.path.join(BUILD, "test", "program", "chamber_run")
@@ -115,6 +117,55 @@ class Python(unittest.TestCase):
                 out, errors, _ = chamber(profile, "/usr/bin/python3", "-I", "-c", PYTHON)
                 self.assertEqual(
                     out, "subprocess threading asyncio multiprocessing getaddrinfo\n", errors)
+
+
+SOURCE = os.path.join(os.path.dirname(__file__), "..", "programs", "ordinary.c")
+ORDINARY = "threads\nspawn\npipes\nlookup\ntimers\nfiles\n"
+SHELL = """
+set -e
+echo a b | (read x y; echo $y $x)
+test "$(printf '%s\\n' 3 1 2 | sort | tr '\\n' ' ')" = "1 2 3 "
+trap 'echo trapped' USR1; kill -USR1 $$
+mkdir /tmp/d; echo x > /tmp/d/f; cp -a /tmp/d /tmp/e; mv /tmp/e/f /tmp/g; ln -s g /tmp/l; cat /tmp/l
+chmod 600 /tmp/g; touch -d @1 /tmp/g; tar -cf /tmp/t.tar -C /tmp d; tar -tf /tmp/t.tar; rm -r /tmp/d
+(exit 3) & wait $! || echo $?
+"""
+
+
+class Compiled(unittest.TestCase):
+    """Machine code and the shell, under each profile, as what they are linked to differs."""
+
+    PROFILES = ("native", "interpreter", "jit", "provider")
+
+    @unittest.skipIf(SANITIZED, "a sanitizer is no ordinary program")
+    def test_a_threaded_program_does_its_ordinary_work(self):
+        program = os.path.join(BUILD, "test", "program", "ordinary")
+        self.works(program)
+
+    def test_a_static_program_does_its_ordinary_work(self):
+        for compiler in ("gcc", "musl-gcc"):
+            if not shutil.which(compiler):
+                self.skipTest(f"no {compiler} here")
+            with self.subTest(compiler), tempfile.TemporaryDirectory() as d:
+                os.chmod(d, 0o755)
+                program = os.path.join(d, "ordinary")
+                subprocess.run([compiler, "-static", "-w", "-D_GNU_SOURCE", "-pthread", "-o",
+                                program, SOURCE], check=True, stderr=subprocess.DEVNULL)
+                self.works(program)
+
+    def works(self, program):
+        for profile in self.PROFILES:
+            with self.subTest(profile):
+                done = subprocess.run([RUN, "-p", profile, "-m", program + ":/app/ordinary", "--",
+                                       "/app/ordinary"], stdin=subprocess.DEVNULL, timeout=120,
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                self.assertEqual(done.stdout.decode(), ORDINARY, done.stderr.decode())
+
+    def test_a_shell_does_its_ordinary_work(self):
+        for profile in self.PROFILES:
+            with self.subTest(profile):
+                out, errors, _ = chamber(profile, "/bin/sh", "-c", SHELL)
+                self.assertEqual(out, "b a\ntrapped\nx\nd/\nd/f\n3\n", errors)
 
 
 OWN = """
