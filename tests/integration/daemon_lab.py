@@ -11,6 +11,7 @@ import pathlib
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import threading
@@ -108,7 +109,8 @@ class Daemon:
 def connect(path):
     """Whoever connects while nobody accepts waits, or is told at once that nobody will."""
     sock = socket.socket(socket.AF_UNIX)
-    sock.settimeout(TIMEOUT)
+    # Python's timeout would make it EAGAIN where a backlog is full, which is to be waited for.
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(TIMEOUT), 0))
     try:
         sock.connect(str(path))
     except OSError:

@@ -106,6 +106,7 @@ somebody_else(void)
 	return geteuid() + 1;
 }
 
+/* Who it is, the kernel says (D-14). */
 START_TEST(who_connects_waits_until_it_is_served)
 {
 	int fd;
