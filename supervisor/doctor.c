@@ -20,8 +20,9 @@
 #include "supervisor/profiles.h"
 #include "supervisor/uid.h"
 
-#define PROBE_MS 1000 /* a probe takes about 1; beyond this it will not come back */
-#define HANGS_MS 3000 /* all that is waited for probes that do not: then each has the least */
+/* A probe takes about 1 ms; on a machine that takes down many network namespaces, seconds. */
+#define PROBE_MS 3000
+#define HANGS_MS 6000 /* all that is waited for probes that hang: then each has the least */
 #define LEAST_MS 100
 
 #define NEEDED	    DOCTOR_NEEDED

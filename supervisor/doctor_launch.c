@@ -15,7 +15,7 @@
 #include "supervisor/profiles.h"
 #include "supervisor/uid.h"
 
-#define LAUNCH_MS 3000 /* takes about 20 */
+#define LAUNCH_MS 6000 /* takes about 20 */
 
 struct attempt {
 	const struct profile *profile;
