@@ -3,11 +3,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/fs.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -223,10 +221,15 @@ rundir_create(const char *dir, struct rundir *ret, char err[STATE_ERROR_MAX])
 	runs_fd = state_open_subdir(fd, "runs");
 	if (runs_fd < 0)
 		return state_fail(err, dir, "make the directory runs in it", -runs_fd);
+	state_seal_left(fd, runs_fd);
 	run_fd = make_run_dir(runs_fd, &ret->id);
 	if (run_fd < 0)
 		return state_fail(err, dir, "make a run in it", -run_fd);
 	r = fill_run(ret, run_fd, dir);
+	if (r == 0)
+		r = state_mark_unsealed(fd, ret->id);
+	if (r == 0)
+		ret->state_fd = steal_fd(&fd);
 	if (r == 0 && fsync(runs_fd) < 0)
 		r = -errno;
 	return r < 0 ? state_fail(err, dir, "make a run in it", -r) : 0;
@@ -235,9 +238,11 @@ rundir_create(const char *dir, struct rundir *ret, char err[STATE_ERROR_MAX])
 void
 rundir_finish(struct rundir *run)
 {
-	int *const fds[] = { &run->journal_fd, &run->index_fd, &run->lock_fd };
+	int *const fds[] = { &run->journal_fd, &run->index_fd, &run->lock_fd, &run->state_fd };
 	size_t i;
 
+	if (run->state_fd >= 0 && run->sealed == run->segments)
+		state_unmark(run->state_fd, run->id);
 	for (i = 0; i < countof(fds); i++) {
 		if (*fds[i] >= 0)
 			close(*fds[i]);
@@ -251,18 +256,6 @@ rundir_finish(struct rundir *run)
 }
 
 /* ---- segments ---------------------------------------------------------------------- */
-
-/* Best effort: few file systems and only root can. */
-static void
-set_append_only(int fd, bool on)
-{
-	int flags;
-
-	if (geteuid() != 0 || ioctl(fd, FS_IOC_GETFLAGS, &flags) < 0)
-		return;
-	flags = on ? flags | FS_APPEND_FL : flags & ~FS_APPEND_FL;
-	ioctl(fd, FS_IOC_SETFLAGS, &flags);
-}
 
 /* As journal_name(), whose module is linked with a hash that the supervisor has no use for. */
 void
@@ -288,7 +281,7 @@ fill_segment(const struct rundir *run, int fd, const char *name, uint64_t bytes,
 		return -errno;
 	if (fsync(fd) < 0 || fsync(run->journal_fd) < 0)
 		return -errno;
-	set_append_only(fd, true);
+	state_set_append_only(fd, true);
 	*ret_fd = steal_fd(&append_fd);
 	return 0;
 }
@@ -324,7 +317,7 @@ rundir_seal(struct rundir *run)
 		state_segment_name(name, run->sealed + 1);
 		fd = openat(run->journal_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 		if (fd >= 0)
-			set_append_only(fd, false);
+			state_set_append_only(fd, false);
 	}
 }
 

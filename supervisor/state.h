@@ -6,6 +6,7 @@
  *                                       journal/ journal.NNNNNNNN, the segments
  *                                       index/   the ledger's
  *     STATE/namespaces/NAME/lock ...             the same for a daemon's namespace, for good
+ *     STATE/unsealed/YYYYMMDDTHHMMSS-xxxxxx      as root: that run may have append-only segments
  *
  * Two of them share the key and nothing else.  Owns the descriptors of its run.  Nothing here
  * reads or changes what stands in a segment or in the index.  Never logs.
@@ -27,6 +28,7 @@ struct rundir {
 	char *id; /* YYYYMMDDTHHMMSS-xxxxxx, or the namespace */
 	char *journal, *index; /* absolute paths, for the ledger's chamber */
 	int lock_fd, journal_fd, index_fd;
+	int state_fd; /* of a private run: the state directory; -1: none */
 	uint8_t key[STATE_KEY];
 	uint64_t segments; /* number of the last one made, 0: none */
 	uint64_t sealed; /* all up to this number are no longer append-only */
@@ -35,13 +37,15 @@ struct rundir {
 
 #define RUNDIR_NONE                                                                            \
 	((struct rundir){                                                                      \
-	    .lock_fd = -1, .journal_fd = -1, .index_fd = -1, .reader_gid = (gid_t)-1 })
+	    .lock_fd = -1, .journal_fd = -1, .index_fd = -1, .state_fd = -1,                   \
+	    .reader_gid = (gid_t)-1 })
 
 /*
  * Makes a run in the state directory `dir`; NULL: /var/lib/caisson as root, else
  * $XDG_STATE_HOME/caisson or ~/.local/state/caisson.  What is missing is made, 0700.
- * Returns 0; or a negative errno with one line in `err`, which names --state.  `ret` can
- * be finished either way.
+ * As root first takes the append-only flag from the segments of runs whose caissond was
+ * killed.  Returns 0; or a negative errno with one line in `err`, which names --state.  `ret`
+ * can be finished either way.
  */
 int rundir_create(const char *dir, struct rundir *ret, char err[STATE_ERROR_MAX]);
 

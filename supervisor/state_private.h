@@ -25,4 +25,15 @@ int state_set_paths(struct rundir *run, const char *dir, const char *place);
 
 void state_segment_name(char name[17], uint64_t number);
 
+/* ---- state_seal.c ---- */
+
+/* Best effort: few file systems and only root can. */
+void state_set_append_only(int fd, bool on);
+/* As root: says that the run `id` has segments that are append-only, or will have; and that it
+ * has none.  0 or a negative errno. */
+int state_mark_unsealed(int state_fd, const char *id);
+void state_unmark(int state_fd, const char *id);
+/* As root: takes the flag from what killed caissonds left. */
+void state_seal_left(int state_fd, int runs_fd);
+
 #endif /* SUPERVISOR_STATE_PRIVATE_H */

@@ -1,15 +1,22 @@
 /* state: the state directory, its key, runs that share nothing else, segments. */
 #include "supervisor/state.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <linux/fs.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -397,6 +404,107 @@ START_TEST(what_the_last_one_left_running_is_waited_for)
 }
 END_TEST
 
+/* Is a segment of the run append-only, as the file system has it? */
+static bool
+is_append_only(const char *id)
+{
+	char path[256];
+	int fd, flags = 0;
+
+	snprintf(path, sizeof(path), "%s/runs/%s/journal/journal.00000001", dir, id);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(ioctl(fd, FS_IOC_GETFLAGS, &flags), 0);
+	close(fd);
+	return flags & FS_APPEND_FL;
+}
+
+/* Makes a run with a segment in a process that is then killed; its id. */
+static void
+kill_a_run(char id[64], int *ret_segment)
+{
+	int pair[2], segment;
+	struct rundir run;
+	uint64_t number;
+	pid_t pid;
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	pid = fork();
+	if (pid == 0) {
+		run = create();
+		if (rundir_segment(&run, STATE_SEGMENT_MIN, &segment, &number) < 0 ||
+		    write(pair[1], &segment, sizeof(segment)) != sizeof(segment) ||
+		    write(pair[1], run.id, strlen(run.id) + 1) < 0)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	ck_assert_int_eq(read(pair[0], &segment, sizeof(segment)), sizeof(segment));
+	ck_assert_int_gt(read(pair[0], id, 64), 0);
+	if (ret_segment != NULL) { /* as a broker has it */
+		int pidfd = pidfd_open(pid, 0);
+
+		*ret_segment = pidfd_getfd(pidfd, segment, 0);
+		ck_assert_int_ge(*ret_segment, 0);
+		close(pidfd);
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	close(pair[0]);
+	close(pair[1]);
+}
+
+static int
+count_unsealed(void)
+{
+	char path[128];
+	int n = -2; /* . and .. */
+	DIR *d;
+
+	snprintf(path, sizeof(path), "%s/unsealed", dir);
+	d = opendir(path);
+	ck_assert_ptr_nonnull(d);
+	while (readdir(d) != NULL)
+		n++;
+	closedir(d);
+	return n;
+}
+
+START_TEST(a_killed_run_is_sealed_by_the_next_and_a_living_one_is_not)
+{
+	char killed[64], settling[64];
+	struct rundir mine, next;
+	uint64_t number;
+	int segment, theirs;
+
+	mine = create();
+	ck_assert_int_eq(rundir_segment(&mine, STATE_SEGMENT_MIN, &segment, &number), 0);
+	kill_a_run(killed, NULL);
+	ck_assert(is_append_only(killed));
+	ck_assert_int_eq(count_unsealed(), 2);
+	kill_a_run(settling, &theirs);
+	ck_assert(!is_append_only(killed));
+	ck_assert(is_append_only(settling));
+	ck_assert_int_eq(count_unsealed(), 2);
+	next = create();
+	ck_assert(is_append_only(settling)); /* its broker writes to it yet */
+	ck_assert(is_append_only(mine.id));
+	ck_assert_int_eq(count_unsealed(), 3); /* settling, mine, next */
+	close(theirs);
+	rundir_finish(&next); /* without a segment: nothing to seal */
+	next = create();
+	ck_assert(!is_append_only(settling));
+	ck_assert(is_append_only(mine.id));
+	ck_assert_int_eq(count_unsealed(), 2);
+	close(segment);
+	rundir_seal(&mine);
+	ck_assert(!is_append_only(mine.id));
+	rundir_finish(&mine);
+	rundir_finish(&next);
+	ck_assert_int_eq(count_unsealed(), 0);
+}
+END_TEST
+
 START_TEST(only_what_may_be_a_file_names_a_namespace)
 {
 	static const struct {
@@ -413,6 +521,24 @@ START_TEST(only_what_may_be_a_file_names_a_namespace)
 		    cases[i].name);
 }
 END_TEST
+
+/* As root, and where the tests' directory lies. */
+static bool
+keeps_append_only(void)
+{
+	char name[] = "/tmp/test_state-flag-XXXXXX";
+	int fd = mkostemp(name, O_CLOEXEC), flags = 0;
+	bool keeps = geteuid() == 0 && ioctl(fd, FS_IOC_GETFLAGS, &flags) == 0;
+
+	flags |= FS_APPEND_FL;
+	keeps = keeps && ioctl(fd, FS_IOC_SETFLAGS, &flags) == 0;
+	flags &= ~FS_APPEND_FL;
+	if (keeps)
+		ioctl(fd, FS_IOC_SETFLAGS, &flags);
+	close(fd);
+	unlink(name);
+	return keeps;
+}
 
 int
 main(void)
@@ -438,6 +564,10 @@ main(void)
 	tcase_add_test(segments, a_segment_can_only_be_appended_to);
 	tcase_add_test(segments, a_reservation_that_cannot_be_had_leaves_nothing);
 	tcase_add_test(segments, a_segment_is_never_made_over_another);
+	if (keeps_append_only())
+		tcase_add_test(segments, a_killed_run_is_sealed_by_the_next_and_a_living_one_is_not);
+	else
+		puts("skip: append-only files take root and a file system that has them");
 	suite_add_tcase(s, place);
 	suite_add_tcase(s, segments);
 	tcase_add_checked_fixture(namespaces, setup, teardown);
