@@ -124,6 +124,26 @@ session_on_refused(struct broker *b, const struct control *c)
 	session_arm(child->session);
 }
 
+/* An ending that came before its worker's says nothing of how that went, or what it used. */
+static void
+worker_record(const struct child *c)
+{
+	struct operation *op = c->session->operation;
+	enum ending cause = c->exit.cause != ENDING_none ? (enum ending)c->exit.cause
+	    : c->exit.kind == EXIT_EXITED		  ? ENDING_exited : ENDING_signaled;
+	struct record r;
+
+	if (!op->ended || ending_desc(cause) == NULL ||
+	    (c->exit.kind != EXIT_EXITED && c->exit.kind != EXIT_SIGNALED))
+		return;
+	record_init(&r, op->broker, op, "worker.ended");
+	RECORD_TEXT(&r.m, cause, ending_desc(cause)->cause);
+	r.m.has_source = true;
+	r.m.source = record_source_kernel;
+	record_usage(&r.m, &c->exit);
+	record_append(&r, JOURNAL_OUTCOME, NULL, NULL);
+}
+
 void
 session_on_exit(struct broker *b, const struct control *c)
 {
@@ -143,6 +163,7 @@ session_on_exit(struct broker *b, const struct control *c)
 		if (child->link == NULL)
 			provider_gone(child, false);
 	} else {
+		worker_record(child);
 		pipe_close(&child->in);
 		session_flow(child->session);
 		session_check_worker(child->session);
