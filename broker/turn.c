@@ -7,10 +7,6 @@
 #include "common/clock.h"
 #include "common/walk.h"
 
-/* The authority to run a turn at all (TU-13). */
-#define EXECUTION_NAMESPACE "sharedos.execution"
-#define EXECUTION_ACTION    "invoke"
-
 int
 turn_create(struct operation *op, const struct msg_operation_submit *m)
 {

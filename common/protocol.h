@@ -19,6 +19,10 @@
 
 #define PROTOCOL_VERSION 1 /* raised with every change of protocol.def */
 
+/* The authority to run a turn at all (TU-13): its resource's namespace, and its action. */
+#define EXECUTION_NAMESPACE "sharedos.execution"
+#define EXECUTION_ACTION    "invoke"
+
 /* Who is at the other end of a link.  Masks, because a row may name several. */
 enum role {
 	ROLE_SUPERVISOR = 1 << 0,

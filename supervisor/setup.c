@@ -7,13 +7,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/protocol.h"
 #include "common/util.h"
 #include "supervisor/profiles.h"
 #include "supervisor/config_private.h"
 
-#define TURN_TIMEOUT_MAX_MS 600000		 /* limits.turn_timeout's ceiling */
-#define EXECUTION_NAMESPACE "sharedos.execution" /* TU-13 */
-#define WORKSPACE_NAMESPACE "workspace"		 /* of the files provider's resources */
+#define TURN_TIMEOUT_MAX_MS 600000	/* limits.turn_timeout's ceiling */
+#define WORKSPACE_NAMESPACE "workspace" /* of the files provider's resources */
 
 struct builder {
 	enum command command;
@@ -309,7 +309,7 @@ add_invoke(struct builder *b, size_t runtime)
 
 	for (n = 2; is_taken(b->c, id); n++)
 		snprintf(id, sizeof(id), "run-%u", n);
-	c = add_grant(b, runtime, id, EXECUTION_NAMESPACE, "invoke");
+	c = add_grant(b, runtime, id, EXECUTION_NAMESPACE, EXECUTION_ACTION);
 	if (!c || conf_words_add(&c->resource.path, agent, strlen(agent)) < 0)
 		return no_memory(b);
 	c->resource.scope = scope_exact;

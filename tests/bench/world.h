@@ -208,7 +208,7 @@ config_memfd(const struct world *w)
 	    protocol_notify(&out, MSG_config_provider, &provider) < 0 ||
 	    protocol_notify(&out, MSG_config_tool, &tool) < 0)
 		die("configuration");
-	add_grant(&out, "run", "sharedos.execution", "bench", "invoke");
+	add_grant(&out, "run", EXECUTION_NAMESPACE, "bench", EXECUTION_ACTION);
 	add_grant(&out, "docs", "workspace", "docs", "read");
 	protocol_notify(&out, MSG_config_end, &end);
 	if (fd < 0 || write(fd, out.p, out.n) != (ssize_t)out.n)
