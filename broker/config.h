@@ -26,7 +26,6 @@ struct config_runtime {
 
 struct config_provider {
 	const char *id;
-	bool shared;	      /* else one per session */
 	uint32_t concurrency; /* calls it runs at once, 1.. */
 };
 

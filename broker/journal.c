@@ -401,9 +401,3 @@ journal_lost(const struct journal *j)
 {
 	return j->lost;
 }
-
-uint64_t
-journal_count(const struct journal *j)
-{
-	return j->sealed_count;
-}

@@ -117,6 +117,5 @@ bool journal_lost(const struct journal *j);
 bool journal_holds(const struct journal *j);
 /* True while effects may start. */
 bool journal_available(const struct journal *j);
-uint64_t journal_count(const struct journal *j);
 
 #endif /* BROKER_JOURNAL_H */
