@@ -14,6 +14,7 @@
 
 #include "common/util.h"
 #include "supervisor/cgroup.h"
+#include "supervisor/ground.h"
 #include "supervisor/launch_exit.h"
 #include "supervisor/launch_layers.h"
 #include "supervisor/launch_plan.h"
@@ -48,6 +49,7 @@ struct launch {
 	int listener_number; /* in the runtime's process, -1: none */
 	struct listener *listener; /* NULL: none, or not yet */
 	struct launch_layers layers;
+	struct ground_root *root; /* what the launcher is making, if it does */
 	bool released; /* it has our byte, and may exec */
 	bool started, dying;
 	enum layer layer; /* of the first failure; LAYER_NONE: none */
@@ -59,9 +61,20 @@ struct launch {
 /* What must have been seen before a report may come; each comes once. */
 static const unsigned stage_after[STAGE_MAX] = {
 	[STAGE_ERROR] = 0,
+	[STAGE_USER] = 0,
+	[STAGE_NETWORK] = 0,
+	[STAGE_ROOT] = 0,
 	[STAGE_RUNTIME] = 0,
 	[STAGE_LISTENER] = 0,
 	[STAGE_EXEC] = 1u << STAGE_LISTENER,
+};
+
+/* Which bring a descriptor; the others must not. */
+static const bool stage_brings_fd[STAGE_MAX] = {
+	[STAGE_USER] = true,
+	[STAGE_NETWORK] = true,
+	[STAGE_ROOT] = true,
+	[STAGE_RUNTIME] = true,
 };
 
 static void launch_settle(struct launch *l);
@@ -278,7 +291,7 @@ handle_report(struct launch *l, const struct launch_report *r, int fd)
 {
 	if (r->stage == 0 || r->stage >= STAGE_MAX || l->seen & 1u << r->stage ||
 	    (l->seen & stage_after[r->stage]) != stage_after[r->stage] ||
-	    (fd >= 0) != (r->stage == STAGE_RUNTIME) ||
+	    (fd >= 0) != stage_brings_fd[r->stage] ||
 	    (r->stage == STAGE_RUNTIME && l->runtime_fd >= 0)) {
 		if (fd >= 0)
 			close(fd);
@@ -290,6 +303,12 @@ handle_report(struct launch *l, const struct launch_report *r, int fd)
 	switch (r->stage) {
 	case STAGE_ERROR:
 		launch_fail(l, r->layer < LAYER_MAX ? r->layer : LAYER_HANDSHAKE, r->error);
+		break;
+	case STAGE_USER:
+	case STAGE_NETWORK:
+	case STAGE_ROOT:
+		if (ground_keep(r->stage, fd, &l->root) < 0)
+			launch_fail(l, LAYER_HANDSHAKE, EPROTO);
 		break;
 	case STAGE_RUNTIME:
 		l->runtime_fd = fd;
@@ -389,6 +408,7 @@ launch_free(struct launch *l)
 	if (l->page != NULL)
 		munmap(l->page, l->page_size);
 	cgroup_destroy(l->cgroup);
+	ground_root_drop(l->root);
 	free(l);
 }
 
@@ -450,22 +470,6 @@ launch_settle(struct launch *l)
 
 /* ---- the beginning ---- */
 
-/* The program's descriptors with /dev/null where there is none.  0: they make no sense. */
-static size_t
-standard_fds(const struct chamber *c, int null_fd, int *out)
-{
-	size_t n = c->nfds < 3 ? 3 : c->nfds;
-
-	for (size_t i = 0; i < n; i++) {
-		out[i] = i < c->nfds ? c->fds[i] : -1;
-		if (out[i] < 0 && i >= 3)
-			return 0;
-		if (out[i] < 0)
-			out[i] = null_fd;
-	}
-	return n;
-}
-
 static int
 watch(struct launch *l, struct event **ev, int fd, event_callback_fn fn)
 {
@@ -478,12 +482,12 @@ start_launcher(struct launch *l, const struct chamber *c, int plan_fd)
 {
 	cleanup_fd int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	cleanup_fd int theirs = -1, status = -1;
-	int fds[PLAN_FDS_MAX], pair[2], ret;
+	int fds[LAUNCH_FDS_MAX], pair[2], ret;
 	size_t nfds;
 
 	if (null_fd < 0)
 		return -errno;
-	nfds = standard_fds(c, null_fd, fds);
+	nfds = launch_spawn_fds(c->fds, c->nfds, null_fd, fds);
 	if (nfds == 0)
 		return -EINVAL;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -494,12 +498,13 @@ start_launcher(struct launch *l, const struct chamber *c, int plan_fd)
 		if (pipe2(pair, O_CLOEXEC) < 0)
 			return -errno;
 		l->status_fd = pair[0];
-		status = pair[1];
+		status = fds[nfds++] = pair[1];
 	}
+	nfds += ground_find(l->page, fds + nfds, &l->root);
 	ret = watch(l, &l->on_socket, l->socket_fd, socket_on_readable);
 	if (ret < 0)
 		return ret;
-	l->launcher.pidfd = launch_spawn(theirs, plan_fd, fds, nfds, status);
+	l->launcher.pidfd = launch_spawn(theirs, plan_fd, fds, nfds);
 	if (l->launcher.pidfd < 0)
 		return l->launcher.pidfd;
 	ret = watch(l, &l->on_launcher, l->launcher.pidfd, launcher_on_exit);

@@ -15,6 +15,7 @@
 #include "supervisor/cgroup.h"
 #include "supervisor/profiles.h"
 #include "supervisor/uid.h"
+#include "worker/kernel.h"
 #include "worker/plan.h"
 
 #define STEPS_MAX   1024u
@@ -190,6 +191,7 @@ add_tmpfs(struct draft *d, const char *target, uint64_t size_bytes)
 {
 	struct plan_step *s = add_step(d, PLAN_TMPFS, target, NULL, PLAN_WRITABLE);
 
+	s->access |= PLAN_PRIVATE;
 	s->size_bytes = size_bytes;
 	s->inodes = TMP_INODES;
 }
@@ -243,6 +245,36 @@ add_devices(struct draft *d)
 	add_tmpfs(d, "/dev/shm", SHM_BYTES);
 }
 
+/* Does `path` lie at `above` or below it, with any number of slashes? */
+static bool
+is_beneath(const char *path, const char *above)
+{
+	for (;;) {
+		size_t n;
+
+		path += strspn(path, "/");
+		above += strspn(above, "/");
+		n = strcspn(above, "/");
+		if (n == 0)
+			return true;
+		if (strncmp(path, above, n) != 0 || (path[n] != '/' && path[n] != '\0'))
+			return false;
+		path += n;
+		above += n;
+	}
+}
+
+/* What stands on something private is mounted after it, by the same process. */
+static bool
+stands_on_private(const struct draft *d, const char *target)
+{
+	for (uint32_t i = 0; i < d->h.nsteps; i++)
+		if (d->steps[i].access & PLAN_PRIVATE &&
+		    is_beneath(target, d->strings + d->steps[i].target))
+			return true;
+	return false;
+}
+
 /* Last, so that they may stand in any of the directories above. */
 static int
 add_mounts(struct draft *d, const struct chamber *c)
@@ -253,8 +285,11 @@ add_mounts(struct draft *d, const struct chamber *c)
 
 		if (m->source == NULL || m->target == NULL || m->target[0] != '/')
 			return -EINVAL;
-		add_step(d, PLAN_BIND, m->target, m->source,
-		    access | (m->idmap ? PLAN_IDMAP : 0));
+		if (m->idmap && d->h.flags & PLAN_ROOT)
+			access |= PLAN_IDMAP | PLAN_PRIVATE;
+		if (stands_on_private(d, m->target))
+			access |= PLAN_PRIVATE;
+		add_step(d, PLAN_BIND, m->target, m->source, access);
 	}
 	return 0;
 }
@@ -274,7 +309,7 @@ add_root(struct draft *d, const struct chamber *c, const struct profile *profile
 	else {
 		add_etc(d, c->network);
 		add_devices(d);
-		add_step(d, PLAN_PROC, "/proc", NULL, 0);
+		add_step(d, PLAN_PROC, "/proc", NULL, PLAN_PRIVATE);
 		add_tmpfs(d, "/tmp", tmp);
 	}
 	return add_mounts(d, c);
@@ -409,6 +444,20 @@ draft_finish(struct draft *d, const struct sock_filter *filter, size_t nfilter,
 	return d->h.size_bytes > PLAN_MAX ? -E2BIG : write_out(d, filter, ret_page);
 }
 
+/* Who shares a namespace shares its abstract sockets: only where Landlock scopes them (ABI
+ * 6), besides a list that lets nobody make one. */
+static bool
+may_share_network(const struct chamber *c)
+{
+	static int abi = -1;
+
+	if (c->profile->network != NETWORK_SHARED || !c->profile->filtered || c->network)
+		return false;
+	if (abi < 0)
+		abi = kernel_landlock_create(NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+	return abi >= 6;
+}
+
 int
 launch_plan_create(const struct chamber *c, const struct cgroup_entry *group,
     struct plan_header **ret_page, size_t *ret_size, enum layer *ret_layer)
@@ -430,6 +479,8 @@ launch_plan_create(const struct chamber *c, const struct cgroup_entry *group,
 	d.h.nfds = (uint32_t)(c->nfds < 3 ? 3 : c->nfds);
 	d.h.flags = (c->init ? PLAN_INIT : 0) | (c->network ? PLAN_NETWORK : 0) |
 	    (c->die_with_parent ? PLAN_DIE_WITH_PARENT : 0) | (profile->mdwe ? PLAN_MDWE : 0);
+	if (may_share_network(c))
+		d.h.flags |= PLAN_SHARED_NETWORK;
 	d.h.optional = profile->optional & LAYERS_OPTIONAL & ~c->required;
 	ret = add_identity(&d, c);
 	if (ret < 0)

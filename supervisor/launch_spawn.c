@@ -12,13 +12,12 @@
 #include "common/child.h"
 #include "common/util.h"
 #include "supervisor/launch_plan.h"
-#include "worker/plan.h"
 
 /* Everything that the child reads: it has the parent's memory, and must change none of it. */
 struct spawn {
 	char path[PATH_MAX];
-	int from[PLAN_FDS_MAX + 3]; /* in the order of their places, from LAUNCH_FD_SOCKET on */
-	int high[PLAN_FDS_MAX + 3]; /* scratch */
+	int from[LAUNCH_FDS_MAX + 2]; /* in the order of their places, from LAUNCH_FD_SOCKET on */
+	int high[LAUNCH_FDS_MAX + 2]; /* scratch */
 	int n;
 	int error;
 };
@@ -65,14 +64,29 @@ clone_vfork(struct spawn *s)
 	return pid < 0 ? -error : pidfd;
 }
 
+size_t
+launch_spawn_fds(const int *fds, size_t nfds, int null_fd, int *out)
+{
+	size_t n = nfds < 3 ? 3 : nfds;
+
+	for (size_t i = 0; i < n; i++) {
+		out[i] = i < nfds ? fds[i] : -1;
+		if (out[i] < 0 && i >= 3)
+			return 0;
+		if (out[i] < 0)
+			out[i] = null_fd;
+	}
+	return n;
+}
+
 int
-launch_spawn(int socket, int plan, const int *fds, size_t nfds, int status)
+launch_spawn(int socket, int plan, const int *fds, size_t nfds)
 {
 	static struct spawn s; /* the child has this very copy */
 	siginfo_t si;
 	int pidfd;
 
-	if (nfds > PLAN_FDS_MAX)
+	if (nfds > LAUNCH_FDS_MAX)
 		return -EINVAL;
 	snprintf(s.path, sizeof(s.path), "%s/caisson-worker", launch_libexec());
 	s.n = 0;
@@ -81,8 +95,6 @@ launch_spawn(int socket, int plan, const int *fds, size_t nfds, int status)
 	s.from[s.n++] = plan;
 	for (size_t i = 0; i < nfds; i++)
 		s.from[s.n++] = fds[i];
-	if (status >= 0)
-		s.from[s.n++] = status;
 	pidfd = clone_vfork(&s);
 	if (pidfd < 0 || s.error == 0)
 		return pidfd;

@@ -57,7 +57,9 @@ static struct profile_list native = { .rows = { N, W } }, interpreter = { .rows 
 			   jit = { .rows = { J, X } }, provider = { .rows = { P, W } },
 			   files = { .rows = { F, W } };
 
-#define FILTERED(of) .name = #of, .filtered = true, .list = &of
+/* Their lists let nobody make a socket, unless hosts are declared. */
+#define FILTERED(of) \
+	.name = #of, .filtered = true, .network = NETWORK_SHARED, .list = &of
 
 static const struct profile profiles[] = {
 	{ FILTERED(native), .mdwe = true, USUAL, .tmp_bytes = 64 * MIB, .pids = 128,

@@ -153,9 +153,7 @@ chamber_main(const struct plan *p, int *trees, int release_fd, int status_fd)
 	STOP_POINT("init.after_release");
 	setsid();
 	confine_namespaces();
-	if ((p->h->flags & PLAN_ROOT) == 0)
-		sources_open(p, trees);
-	root_build(p, trees);
+	root_complete(p, trees);
 	confine_capabilities();
 	arrange_descriptors(p, status_fd);
 	confine_rlimits(p);

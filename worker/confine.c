@@ -43,9 +43,9 @@ confine_namespaces(void)
 	/* Not at birth: its root is then the group that we have been put into since. */
 	if (unshare(CLONE_NEWCGROUP) < 0 || sethostname(name, sizeof(name) - 1) < 0)
 		die(LAYER_NAMESPACES, errno);
-	/* Written while the host's /proc is still there; it speaks of the namespace we are
-	 * in.  A process without capabilities can make no other kind of namespace. */
-	fd = open("/proc/sys/user/max_user_namespaces", O_WRONLY | O_CLOEXEC);
+	/* Of the host's /proc, but it speaks of the namespace that we are in.  A process without
+	 * capabilities can make no other kind. */
+	fd = ground_open_proc("sys/user/max_user_namespaces", O_WRONLY);
 	if (fd < 0 || write(fd, "0", 1) != 1)
 		die(LAYER_USER_NAMESPACE, errno);
 	layer_applied(LAYER_USER_NAMESPACE, 1);

@@ -18,11 +18,10 @@ write_proc(pid_t pid, const char *name, const char *text)
 	cleanup_fd int fd = -1;
 	size_t n = strlen(text);
 
-	text_add_string(&t, "/proc/");
 	text_add_number(&t, (uint64_t)pid);
 	text_add_string(&t, "/");
 	text_add_string(&t, name);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
+	fd = ground_open_proc(path, O_WRONLY);
 	/* Ours as long as it lives; whatever the errno, it means that it does not. */
 	if (fd < 0)
 		return -ESRCH;
@@ -77,10 +76,9 @@ userns_create(uid_t owner, gid_t group, uid_t uid, gid_t gid)
 	}
 	ret = pid < 0 ? -errno : idmap_write(pid, owner, uid, group, gid);
 	if (ret == 0) {
-		text_add_string(&t, "/proc/");
 		text_add_number(&t, (uint64_t)pid);
 		text_add_string(&t, "/ns/user");
-		ns = open(path, O_RDONLY | O_CLOEXEC);
+		ns = ground_open_proc(path, O_RDONLY);
 		ret = ns < 0 ? -errno : ns;
 	}
 	close(gate[0]);

@@ -76,21 +76,31 @@ has_cgroup(const struct plan *p)
 	return false;
 }
 
-/* The directory of cgroup v2 that the chamber is born in, -1: none. */
-static int
-open_cgroup(const struct plan *p)
+/* While they can be named: descriptors in `trees`, by step. */
+static void
+open_cgroups(const struct plan *p, int *trees)
 {
-	int fd = -1;
+	for (uint32_t i = 0; i < p->h->nsteps; i++) {
+		uint32_t op = p->steps[i].op;
 
-	for (uint32_t i = 0; i < p->h->nsteps && fd < 0; i++) {
-		if (p->steps[i].op != PLAN_CGROUP_INTO)
+		if (op != PLAN_CGROUP && op != PLAN_CGROUP_INTO)
 			continue;
-		fd = open(plan_string(p, p->steps[i].source),
-		    O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (fd < 0)
+		trees[i] = open(plan_string(p, p->steps[i].source),
+		    op == PLAN_CGROUP ? O_WRONLY | O_CLOEXEC :
+					O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (trees[i] < 0)
 			die(LAYER_CGROUP, errno);
 	}
-	return fd;
+}
+
+/* The directory of cgroup v2 that the chamber is born in, -1: none. */
+static int
+cgroup_into(const struct plan *p, const int *trees)
+{
+	for (uint32_t i = 0; i < p->h->nsteps; i++)
+		if (p->steps[i].op == PLAN_CGROUP_INTO)
+			return trees[i];
+	return -1;
 }
 
 /*
@@ -98,19 +108,15 @@ open_cgroup(const struct plan *p)
  * by way of us, who would count among its processes.
  */
 static void
-join_cgroups(const struct plan *p, pid_t pid)
+join_cgroups(const struct plan *p, const int *trees, pid_t pid)
 {
 	char number[24];
 	struct text text = TEXT(number);
 
 	text_add_number(&text, (uint64_t)pid);
 	for (uint32_t i = 0; i < p->h->nsteps; i++) {
-		cleanup_fd int fd = -1;
-
-		if (p->steps[i].op != PLAN_CGROUP)
-			continue;
-		fd = open(plan_string(p, p->steps[i].source), O_WRONLY | O_CLOEXEC);
-		if (fd >= 0 && write(fd, text.buf, text.n) == (ssize_t)text.n)
+		if (p->steps[i].op != PLAN_CGROUP ||
+		    write(trees[i], text.buf, text.n) == (ssize_t)text.n)
 			continue;
 		if (errno == ESRCH)
 			_exit(0); /* it has died: that is the news, not our failure */
@@ -143,18 +149,27 @@ clone_layer(int error, bool cgroup)
 	return error == EINVAL ? LAYER_NAMESPACES : LAYER_USER_NAMESPACE;
 }
 
+/* How many namespaces the supervisor gave us. */
+static int
+ground_fds(const struct plan *p)
+{
+	uint32_t f = p->h->flags;
+
+	return !!(f & PLAN_HAS_USER) + !!(f & PLAN_HAS_NETWORK) + !!(f & PLAN_HAS_ROOT);
+}
+
 static pid_t
-chamber_clone(const struct plan *p, struct plan_header *page)
+chamber_clone(const struct plan *p, const int *trees, struct plan_header *page)
 {
 	struct clone_args a = {
 		.flags = CLONE_PARENT | CLONE_PARENT_SETTID | CLONE_NEWUSER | CLONE_NEWPID |
 		    CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS,
 		.parent_tid = (uint64_t)(uintptr_t)&page->birth_pid,
 	};
-	cleanup_fd int cgroup_fd = open_cgroup(p);
+	int cgroup_fd = cgroup_into(p, trees);
 	pid_t pid;
 
-	if ((p->h->flags & PLAN_NETWORK) == 0)
+	if ((p->h->flags & (PLAN_NETWORK | PLAN_SHARED_NETWORK)) == 0)
 		a.flags |= CLONE_NEWNET;
 	if (cgroup_fd >= 0) {
 		a.flags |= CLONE_INTO_CGROUP;
@@ -162,7 +177,7 @@ chamber_clone(const struct plan *p, struct plan_header *page)
 	}
 	/* The child goes on with what we noted. */
 	if ((p->h->flags & PLAN_NETWORK) == 0)
-		layer_applied(LAYER_NETWORK, 1);
+		layer_applied(LAYER_NETWORK, p->h->flags & PLAN_SHARED_NETWORK ? 2 : 1);
 	if (has_cgroup(p))
 		layer_applied(LAYER_CGROUP, 1); /* or nobody goes on at all */
 	pid = kernel_clone3(&a);
@@ -175,7 +190,10 @@ chamber_clone(const struct plan *p, struct plan_header *page)
 static void
 give_identity(const struct plan *p, pid_t pid)
 {
-	int ret = idmap_write(pid, PLAN_INSIDE_UID, p->h->uid, PLAN_INSIDE_GID, p->h->gid);
+	bool root = p->h->flags & PLAN_ROOT;
+	/* Without root we are the only one there is, in a namespace of ours. */
+	int ret = idmap_write(pid, PLAN_INSIDE_UID, root ? p->h->uid : 0, PLAN_INSIDE_GID,
+	    root ? p->h->gid : 0);
 
 	if (ret == -ESRCH)
 		_exit(0);
@@ -189,7 +207,7 @@ main(void)
 	static int trees[STEPS_MAX];
 	struct plan_header *page;
 	struct plan p;
-	int gate[2], status_fd;
+	int gate[2], status_fd, ground_fd;
 	pid_t pid;
 
 	report_init(LAUNCH_FD_SOCKET);
@@ -199,21 +217,24 @@ main(void)
 	STOP_SET(plan_string(&p, p.h->stop));
 	STOP_POINT("launch.start");
 	status_fd = p.h->flags & PLAN_INIT ? LAUNCH_FD_FIRST + (int)p.h->nfds : -1;
-	if (close_range((unsigned)LAUNCH_FD_FIRST + p.h->nfds + (status_fd >= 0), ~0u, 0) < 0)
+	ground_fd = LAUNCH_FD_FIRST + (int)p.h->nfds + (status_fd >= 0);
+	if (close_range((unsigned)(ground_fd + ground_fds(&p)), ~0u, 0) < 0)
 		die(LAYER_DESCRIPTORS, errno);
+	ground_init(&p, ground_fd);
 	memset(trees, -1, sizeof(trees));
 	confine_groups(&p);
 	if (p.h->flags & PLAN_ROOT) {
 		own_pipes(&p);
-		sources_open(&p, trees);
 		layer_applied(LAYER_UID, 1);
 	} else {
 		layer_absent(&p, LAYER_UID, EPERM);
 	}
+	open_cgroups(&p, trees);
+	ground_enter(&p, trees);
 	if (pipe2(gate, O_CLOEXEC) < 0)
 		die(LAYER_HANDSHAKE, errno);
 	STOP_POINT("launch.before_clone");
-	pid = chamber_clone(&p, page);
+	pid = chamber_clone(&p, trees, page);
 	if (pid == 0) {
 		close(gate[1]);
 		close(LAUNCH_FD_PLAN);
@@ -221,7 +242,7 @@ main(void)
 		chamber_main(&p, trees, gate[0], status_fd);
 	}
 	STOP_POINT("launch.after_clone");
-	join_cgroups(&p, pid);
+	join_cgroups(&p, trees, pid);
 	give_identity(&p, pid);
 	STOP_POINT("launch.before_release");
 	signal(SIGPIPE, SIG_IGN);

@@ -19,7 +19,7 @@
 #include "common/control.h"
 
 #define PLAN_MAGIC   0x4e41504cu
-#define PLAN_VERSION 3u
+#define PLAN_VERSION 4u
 #define PLAN_MAX     (1u << 20) /* bytes: arguments and environment of one program */
 #define PLAN_FDS_MAX 64u
 #define PLAN_NONE    UINT32_MAX /* no string */
@@ -34,6 +34,12 @@ enum plan_flag {
 	PLAN_NETWORK = 1u << 2, /* keep the host's network */
 	PLAN_ROOT = 1u << 3, /* uids can be given; sources are opened outside the chamber */
 	PLAN_MDWE = 1u << 4, /* no memory that was writable becomes executable */
+	PLAN_SHARED_NETWORK = 1u << 5, /* the empty namespace that many chambers share */
+	PLAN_KEEP_ROOT = 1u << 6, /* the root may serve other chambers: hand it up */
+	/* Descriptors of namespaces that the supervisor holds, after all others and in this order. */
+	PLAN_HAS_USER = 1u << 7, /* without root: the owner of the other two */
+	PLAN_HAS_NETWORK = 1u << 8,
+	PLAN_HAS_ROOT = 1u << 9, /* a mount namespace that looks as the plan says */
 };
 
 /* What the launcher does to build the root, in this order. */
@@ -54,6 +60,7 @@ enum plan_access {
 	PLAN_EXECUTABLE = 1u << 1, /* Landlock lets programs be started from it */
 	PLAN_IDMAP = 1u << 2, /* the chamber's uid stands for the owner of `source` */
 	PLAN_DEVICE = 1u << 3, /* a device node that must work */
+	PLAN_PRIVATE = 1u << 4, /* pid 1 mounts it: not in the root that others may share */
 };
 
 struct plan_step {
@@ -101,6 +108,9 @@ const char *plan_string(const struct plan *p, uint32_t offset);
 /* Steps of the hand-shake, in the order in which they may arrive. */
 enum launch_stage {
 	STAGE_ERROR = 1, /* layer, error: the launch failed; nothing follows */
+	STAGE_USER, /* with a namespace that the plan did not bring: see PLAN_HAS_... */
+	STAGE_NETWORK,
+	STAGE_ROOT,
 	STAGE_RUNTIME, /* with the runtime's pidfd; only with PLAN_INIT */
 	STAGE_LISTENER, /* value: number of the listener in the runtime's process, or -1 */
 	STAGE_EXEC, /* the next thing is the exec: end-of-file now means started */

@@ -41,18 +41,37 @@ tmpfs_create(uint64_t size_bytes, uint64_t inodes, const char *mode, unsigned at
 	return fs_mount(fs, LAYER_MOUNTS, attr | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 }
 
-/* Only this namespace's processes, and of those only what the reader may trace. */
 static int
-proc_create(void)
+proc_mount(int fs, unsigned attr)
+{
+	if (fs < 0)
+		die(LAYER_PROC, errno);
+	return fs_mount(fs, LAYER_PROC,
+	    attr | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+}
+
+int
+root_proc(unsigned attr)
 {
 	cleanup_fd int fs = fsopen("proc", FSOPEN_CLOEXEC);
 
-	if (fs < 0 || fsconfig(fs, FSCONFIG_SET_STRING, "subset", "pid", 0) < 0 ||
-	    fsconfig(fs, FSCONFIG_SET_STRING, "hidepid", "2", 0) < 0)
+	return proc_mount(fs, attr);
+}
+
+/*
+ * Only this namespace's processes, and of those only what the reader may trace.  Read-only,
+ * so that modes in it stay as they are.
+ */
+static int
+proc_private(void)
+{
+	cleanup_fd int fs = fsopen("proc", FSOPEN_CLOEXEC);
+
+	if (fs >= 0 && (fsconfig(fs, FSCONFIG_SET_STRING, "subset", "pid", 0) < 0 ||
+			   fsconfig(fs, FSCONFIG_SET_STRING, "hidepid", "2", 0) < 0))
 		die(LAYER_PROC, errno);
 	layer_applied(LAYER_PROC, 1);
-	return fs_mount(fs, LAYER_PROC,
-	    MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+	return proc_mount(fs, MOUNT_ATTR_RDONLY);
 }
 
 /*
@@ -141,14 +160,33 @@ step_apply(const struct plan *p, const struct plan_step *s, int root, int tree)
 		if (symlinkat(source, dir, name) < 0)
 			die(LAYER_MOUNTS, errno);
 		break;
-	case PLAN_TMPFS:
-		tree = tmpfs_create(s->size_bytes, s->inodes, "1777", MOUNT_ATTR_NOEXEC);
-		attach(dir, name, tree);
-		break;
 	default:
 		attach(dir, name, tree);
 		break;
 	}
+	if (dir != root)
+		close(dir);
+}
+
+/* The place of what pid 1 will mount: a directory, or a file for a file. */
+static void
+place_make(const struct plan *p, const struct plan_step *s, int root, int tree, int proc)
+{
+	struct stat st = { .st_mode = S_IFDIR };
+	const char *name;
+	int dir;
+
+	if (s->op == PLAN_PROC) {
+		step_apply(p, s, root, proc);
+		return;
+	}
+	if (tree >= 0 && fstat(tree, &st) < 0)
+		die(LAYER_MOUNTS, errno);
+	dir = target_parent(root, plan_string(p, s->target), &name);
+	if (S_ISDIR(st.st_mode) ? mkdirat(dir, name, 0755) < 0 :
+				  mknodat(dir, name, S_IFREG | 0444, 0) < 0)
+		if (errno != EEXIST)
+			die(LAYER_MOUNTS, errno);
 	if (dir != root)
 		close(dir);
 }
@@ -159,15 +197,13 @@ root_enter(int root)
 {
 	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
 
-	STOP_POINT("init.before_pivot");
+	STOP_POINT("launch.before_pivot");
 	if (fchdir(root) < 0 || kernel_pivot_root(".", ".") < 0 ||
 	    umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
 		die(LAYER_PIVOT_ROOT, errno);
 	if (mount_setattr(AT_FDCWD, "/", 0, &attr, sizeof(attr)) < 0)
 		die(LAYER_MOUNTS, errno);
-	layer_applied(LAYER_MOUNTS, 1);
-	layer_applied(LAYER_PIVOT_ROOT, 1);
-	STOP_POINT("init.after_pivot");
+	STOP_POINT("launch.after_pivot");
 }
 
 void
@@ -177,23 +213,53 @@ root_build(const struct plan *p, const int *trees)
 	cleanup_fd int root = -1;
 	int proc = -1;
 
+	/* The kernel grants pid 1 its proc only where a whole one can be seen, and this one only
+	 * while the host's can.  It has nobody in it, and pid 1's hides it. */
+	for (uint32_t i = 0; i < p->h->nsteps && proc < 0; i++)
+		if (p->steps[i].op == PLAN_PROC)
+			proc = ground_proc();
 	umask(0);
-	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-		die(LAYER_MOUNTS, errno);
-	/* The kernel grants a new proc only while a whole one can be seen. */
-	for (uint32_t i = 0; i < p->h->nsteps; i++)
-		if (p->steps[i].op == PLAN_PROC && proc < 0)
-			proc = proc_create();
-	/* Every host has this directory, and nothing needs it from here on. */
+	/* Every host has this directory, and nothing needs it from here on: what is still read
+	 * of /proc has a descriptor. */
 	if (move_mount(mnt, "", AT_FDCWD, "/proc", MOVE_MOUNT_F_EMPTY_PATH) < 0)
 		die(LAYER_MOUNTS, errno);
 	root = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0)
 		die(LAYER_MOUNTS, errno);
-	for (uint32_t i = 0; i < p->h->nsteps; i++)
-		if (p->steps[i].op != PLAN_CGROUP && p->steps[i].op != PLAN_CGROUP_INTO)
-			step_apply(p, &p->steps[i], root,
-			    p->steps[i].op == PLAN_PROC ? proc : trees[i]);
+	for (uint32_t i = 0; i < p->h->nsteps; i++) {
+		if (p->steps[i].op == PLAN_CGROUP || p->steps[i].op == PLAN_CGROUP_INTO)
+			continue;
+		if (p->steps[i].access & PLAN_PRIVATE)
+			place_make(p, &p->steps[i], root, trees[i], proc);
+		else
+			step_apply(p, &p->steps[i], root, trees[i]);
+	}
 	umask(022);
 	root_enter(root);
+}
+
+void
+root_complete(const struct plan *p, const int *trees)
+{
+	cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (root < 0)
+		die(LAYER_MOUNTS, errno);
+	umask(0);
+	STOP_POINT("init.before_mounts");
+	for (uint32_t i = 0; i < p->h->nsteps; i++) {
+		const struct plan_step *s = &p->steps[i];
+
+		if ((s->access & PLAN_PRIVATE) == 0)
+			continue;
+		step_apply(p, s, root,
+		    s->op == PLAN_PROC	? proc_private() :
+		    s->op == PLAN_TMPFS ? tmpfs_create(s->size_bytes, s->inodes, "1777",
+						  MOUNT_ATTR_NOEXEC) :
+					  trees[i]);
+	}
+	umask(022);
+	layer_applied(LAYER_MOUNTS, 1);
+	layer_applied(LAYER_PIVOT_ROOT, 1);
+	STOP_POINT("init.after_mounts");
 }

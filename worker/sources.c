@@ -56,9 +56,10 @@ tree_open(const struct plan *p, const struct plan_step *s)
 }
 
 void
-sources_open(const struct plan *p, int *trees)
+sources_open(const struct plan *p, int *trees, bool only_private)
 {
 	for (uint32_t i = 0; i < p->h->nsteps; i++)
-		if (p->steps[i].op == PLAN_BIND)
+		if (p->steps[i].op == PLAN_BIND &&
+		    (!only_private || p->steps[i].access & PLAN_PRIVATE))
 			trees[i] = tree_open(p, &p->steps[i]);
 }

@@ -10,6 +10,7 @@
 #ifndef WORKER_WORKER_H
 #define WORKER_WORKER_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "worker/plan.h"
@@ -30,14 +31,32 @@ void report(enum launch_stage stage, int value, int fd);
 int report_is_hung_up(void);
 
 /*
- * sources.c: what the operator shows in the chamber.  One detached mount for each
- * PLAN_BIND of the plan, in `trees` (by step), -1 elsewhere.  Called by the
- * launcher as root, who may open more than the chamber, and by pid 1 otherwise.
+ * ground.c: what a chamber stands on: namespaces that many may share and none can change.
+ * The launcher enters those that the supervisor holds, makes and hands up the others.
  */
-void sources_open(const struct plan *p, int *trees);
+/* `first_fd`: the first of the descriptors that PLAN_HAS_... speaks of. */
+void ground_init(const struct plan *p, int first_fd);
+/* Afterwards the launcher's root is the chamber's, but for what is its own: for that
+ * `trees` has a detached mount for each private PLAN_BIND (by step). */
+void ground_enter(const struct plan *p, int *trees);
+/* Opens beneath the host's /proc, which is out of reach once the root has changed. */
+int ground_open_proc(const char *path, int flags);
+/* A /proc, detached, of a pid namespace in which nobody is. */
+int ground_proc(void);
 
-/* root.c: builds the root of the mount namespace, enters it, and leaves the old one. */
+/*
+ * sources.c: what the operator shows in the chamber.  One detached mount for each PLAN_BIND
+ * of the plan, or for each private one, in `trees` (by step).
+ */
+void sources_open(const struct plan *p, int *trees, bool only_private);
+
+/* root.c */
+/* Builds what is not private of a root, enters it, and leaves the old one. */
 void root_build(const struct plan *p, const int *trees);
+/* Mounts what is private: the last step, by pid 1. */
+void root_complete(const struct plan *p, const int *trees);
+/* A /proc of the caller's pid namespace, detached. */
+int root_proc(unsigned attr);
 
 /* confine.c: the layers that follow, each of which cannot be taken back. */
 void confine_groups(const struct plan *p); /* in the launcher, where they may be dropped */

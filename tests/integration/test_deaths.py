@@ -402,8 +402,8 @@ class WorkerDies(Case):
 
 
 LAUNCH = ("launch.start", "launch.before_clone", "launch.after_clone", "launch.before_release",
-          "launch.after_release", "init.start", "init.after_release", "init.before_pivot",
-          "init.after_pivot", "init.confined", "init.before_runtime", "init.after_runtime",
+          "launch.after_release", "init.start", "init.after_release", "launch.before_pivot",
+          "launch.after_pivot", "init.confined", "init.before_runtime", "init.after_runtime",
           "program.before_filter", "program.after_filter", "program.before_exec")
 
 
