@@ -83,6 +83,7 @@ static const struct profile profiles[] = {
 	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | \
 	    CLONE_NEWPID | CLONE_NEWNET | CLONE_PARENT | CLONE_PTRACE)
 #define INT 0xffffffffULL
+#define SOCK_TYPE 0xfu /* the rest of the argument is flags */
 #define NEW_FILE (O_CREAT | 020000000) /* O_TMPFILE without its O_DIRECTORY */
 
 /* The list as rows; a GROUP row (no name) sets the lists of those after it. */
@@ -97,6 +98,10 @@ static const struct row {
 	.n = 1, .when = { { (arg), (uint64_t)(bits), (uint64_t)(want) & (uint64_t)(bits) } }
 #define ALLOW_IF(call, arg, bits, want) \
 	{ .name = #call, .rule = { .action = PROFILE_ALLOW, IF(arg, bits, want) } },
+#define ALLOW_IF2(call, arg, bits, want, arg2, bits2, want2) \
+	{ .name = #call, .rule = { .action = PROFILE_ALLOW, .n = 2, \
+				     .when = { { (arg), (bits), (want) }, \
+					 { (arg2), (bits2), (want2) } } } },
 #define FAIL(call, why)	     { .name = #call, .rule = { .action = PROFILE_ERRNO, .error = (why) } },
 #define FAIL_IF(call, arg, bits, want, why) \
 	{ .name = #call, .rule = { .action = PROFILE_ERRNO, .error = (why), \

@@ -65,6 +65,7 @@ enum { N = 1, I = 2, P = 4, W = 8, F = 16, J = 32, X = 64, ALL = N | I | J | P |
 	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | \
 	    CLONE_NEWPID | CLONE_NEWNET | CLONE_PARENT | CLONE_PTRACE)
 #define INT 0xffffffffULL
+#define SOCK_TYPE 0xfu
 #define TMPFILE	 020000000 /* O_TMPFILE without its O_DIRECTORY */
 #define NEW_FILE (O_CREAT | TMPFILE)
 #ifndef ARCH_CET_STATUS
@@ -82,12 +83,16 @@ static const struct row {
 	uint32_t action;
 	int argument; /* -1: none */
 	uint64_t mask, value;
+	int also; /* with also_mask: a second argument */
+	uint64_t also_mask, also_value;
 } rows[] = {
-#define GROUP(l, why)	 { NULL, why, (l), 0, 0, -1, 0, 0 },
-#define ALLOW(c)	 { #c, NULL, 0, SYS_##c, SECCOMP_RET_ALLOW, -1, 0, 0 },
-#define ALLOW_IF(c, a, m, v) { #c, NULL, 0, SYS_##c, SECCOMP_RET_ALLOW, a, m, v },
-#define FAIL(c, e)	 { #c, NULL, 0, SYS_##c, SECCOMP_RET_ERRNO | (e), -1, 0, 0 },
-#define FAIL_IF(c, a, m, v, e) { #c, NULL, 0, SYS_##c, SECCOMP_RET_ERRNO | (e), a, m, v },
+#define GROUP(l, why)	 { NULL, why, (l), 0, 0, -1, 0, 0, 0, 0, 0 },
+#define ALLOW(c)	 { #c, NULL, 0, SYS_##c, SECCOMP_RET_ALLOW, -1, 0, 0, 0, 0, 0 },
+#define ALLOW_IF(c, a, m, v) { #c, NULL, 0, SYS_##c, SECCOMP_RET_ALLOW, a, m, v, 0, 0, 0 },
+#define ALLOW_IF2(c, a, m, v, b, k, w) \
+	{ #c, NULL, 0, SYS_##c, SECCOMP_RET_ALLOW, a, m, v, b, k, w },
+#define FAIL(c, e)	 { #c, NULL, 0, SYS_##c, SECCOMP_RET_ERRNO | (e), -1, 0, 0, 0, 0, 0 },
+#define FAIL_IF(c, a, m, v, e) { #c, NULL, 0, SYS_##c, SECCOMP_RET_ERRNO | (e), a, m, v, 0, 0, 0 },
 #include "supervisor/profiles.def"
 };
 
@@ -105,7 +110,8 @@ expect(unsigned list, const struct seccomp_data *d)
 			lists = r->lists;
 		else if (lists & list && r->nr == d->nr &&
 		    (r->argument < 0 ||
-			(d->args[r->argument] & r->mask) == (r->value & r->mask)))
+			(d->args[r->argument] & r->mask) == (r->value & r->mask)) &&
+		    (d->args[r->also] & r->also_mask) == r->also_value)
 			return r->action;
 	}
 	return SECCOMP_RET_USER_NOTIF;

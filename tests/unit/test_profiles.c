@@ -98,7 +98,14 @@ START_TEST(every_condition_holds_at_its_edges)
 			memset(&d, 0, sizeof(d));
 			d.arch = AUDIT_ARCH_X86_64;
 			d.nr = rows[r].nr;
+			d.args[rows[r].also] = rows[r].also_value;
 			d.args[rows[r].argument] = near[v];
+			compare(_i, &d);
+			if (rows[r].also_mask == 0)
+				continue;
+			d.args[rows[r].also] ^= 1ULL << v % 64;
+			compare(_i, &d);
+			d.args[rows[r].argument] = rows[r].value;
 			compare(_i, &d);
 		}
 	}
