@@ -15,8 +15,8 @@ tree_restrict(const struct plan *p, const struct plan_step *s, int fd, int tree)
 	struct mount_attr attr = { .attr_set = MOUNT_ATTR_NOSUID, .propagation = MS_PRIVATE };
 	struct stat st;
 
-	if ((s->access & PLAN_WRITABLE) == 0)
-		attr.attr_set |= MOUNT_ATTR_RDONLY;
+	/* What can be written is no code, not even to a loader that maps it. */
+	attr.attr_set |= s->access & PLAN_WRITABLE ? MOUNT_ATTR_NOEXEC : MOUNT_ATTR_RDONLY;
 	if (s->access & PLAN_DEVICE)
 		attr.attr_set |= MOUNT_ATTR_NOEXEC;
 	else
