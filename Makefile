@@ -117,13 +117,26 @@ $B/test/program/%: $O/tests/programs/%.o $(archives)
 	$(call say,LD)
 	$Q$(CC) -pie $(mode) $(LDFLAGS) -o $@ $< -Wl,--start-group $(archives) -Wl,--end-group $(all_libs) -lpthread
 
+# The escape suite is one static program, hostile code that no sanitizer may look after.  It is
+# linked low, as some of it enters the kernel by 32-bit ways.
+escapes := $(patsubst %.c,$O/%.o,$(wildcard tests/escape/*.c tests/escape/*/*.c))
+$O/tests/escape/%.o: tests/escape/%.c
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$Q$(CC) -std=gnu11 $(cppflags) $(CPPFLAGS) $(warnings) -fno-pie -O1 -MMD -MP -c -o $@ $<
+$B/escape/escape: $(escapes)
+	@mkdir -p $(@D)
+	$(call say,LD)
+	$Q$(CC) -static -no-pie -o $@ $^ -lpthread
+
 # Every fuzz target is also a program that replays its corpus.
 $B/test/replay_%: $O/tests/fuzz/fuzz_%.o $O/tests/fuzz/replay.o $(archives)
 	@mkdir -p $(@D)
 	$(call say,LD)
 	$Q$(CC) -pie $(mode) $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(archives) -Wl,--end-group $(all_libs) -lpthread
 
-programs := $(patsubst tests/programs/%.c,$B/test/program/%,$(wildcard tests/programs/*.c))
+programs := $(patsubst tests/programs/%.c,$B/test/program/%,$(wildcard tests/programs/*.c)) \
+	$(if $(filter x86_64,$(shell uname -m)),$B/escape/escape)
 run_unit  = for t in $(1); do $$t || exit 1; done
 
 check-unit: $(units:%=$B/test/%) all			## unit tests only; T=name for one
@@ -175,6 +188,9 @@ $B/test/protodoc: $O/tools/protodoc.o $(call ar,common)
 	$(call say,LD)
 	$Q$(CC) -pie $(mode) $(LDFLAGS) -o $@ $^ $(all_libs)
 
+escape-table: all $(programs)			## run the escape suite, beside bubblewrap's result, into docs/CONFINEMENT.md
+	$QCAISSON_BUILD=$(abspath $B) $(PYTHON) tests/escape/table.py docs/CONFINEMENT.md
+
 bench: all $(patsubst tests/bench/%.c,$B/bench/%,$(wildcard tests/bench/bench_*.c))	## measure against floors of the same run
 	$QCAISSON_BUILD=$(abspath $B) $(PYTHON) tests/bench/run.py $T
 $B/bench/%: $O/tests/bench/%.o $(archives)
@@ -221,7 +237,7 @@ help:						## this list
 	@awk -F ':.*## ' '/^[a-z][a-z -]*:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo "Variables: MODE=asan, T=name, TIME=seconds, PREFIX, DESTDIR, CFLAGS, WERROR=1, V=1"
 
-.PHONY: all stops deps demo test check check-asan tests check-docs docs bench fuzz fuzzers lint loc install \
+.PHONY: all stops escape-table deps demo test check check-asan tests check-docs docs bench fuzz fuzzers lint loc install \
 	uninstall clean help check-unit check-fuzz check-integration
 .SECONDARY:
 .DELETE_ON_ERROR:
