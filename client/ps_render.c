@@ -64,6 +64,7 @@ add_usage(struct buf *out, const struct msg_process_row *row)
 	add_uint(&usage, "processes", row->has_processes, row->processes);
 	add_uint(&usage, "cpuUs", row->has_cpuUs, row->cpuUs);
 	add_uint(&usage, "residentBytes", row->has_residentBytes, row->residentBytes);
+	add_uint(&usage, "peakBytes", row->has_peakBytes, row->peakBytes);
 	if (usage.n > 0)
 		buf_add(out, usage.p + 1, usage.n - 1);
 	out->failed |= usage.failed;
@@ -97,6 +98,10 @@ ps_render_jsonl(const struct msg_process_row *row, struct buf *out)
 		add_json(out, ",\"layers\":{\"applied\":", true, row->applied);
 		add_json(out, ",\"absent\":", row->has_absent, row->absent);
 		addf(out, "}");
+	}
+	if (row->has_cgroup) {
+		addf(out, ",\"cgroup\":");
+		json_write_string(row->cgroup, out);
 	}
 	add_json(out, ",\"descriptors\":{\"handed\":", true, row->handed);
 	add_uint(out, "open", row->has_descriptors, row->descriptors);
@@ -212,6 +217,11 @@ add_detail(struct buf *out, const struct msg_process_row *row)
 		addf(out, "; ");
 	} else {
 		addf(out, "    ");
+	}
+	if (row->has_cgroup) {
+		addf(out, "cgroup: ");
+		text_escape_line(row->cgroup, out);
+		addf(out, "; ");
 	}
 	addf(out, "born with: ");
 	add_list(out, row->handed, "none");

@@ -346,14 +346,16 @@ host_create(struct event_base *base, const struct host_options *o)
 void
 host_destroy(struct host *h)
 {
-	struct event **const events[] = { &h->ping, &h->deadline, &h->ledger_again };
 	size_t i;
 
 	if (!h)
 		return;
-	for (i = 0; i < countof(events); i++)
-		if (*events[i])
-			event_free(*events[i]);
+	if (h->ping)
+		event_free(h->ping);
+	if (h->deadline)
+		event_free(h->deadline);
+	if (h->ledger_again)
+		event_free(h->ledger_again);
 	for (i = 0; i < SERVICES; i++) {
 		service_drop_peer(&h->services[i]);
 		uid_release(&h->services[i].uid);

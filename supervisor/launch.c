@@ -166,6 +166,12 @@ launch_program_pid(const struct launch *l)
 	return pid > 0 ? pid : 0; /* -1: reaped */
 }
 
+void
+launch_usage(const struct launch *l, struct cgroup_usage *ret)
+{
+	cgroup_usage(l->cgroup, ret);
+}
+
 const struct launch_layers *
 launch_layers(const struct launch *l)
 {

@@ -19,6 +19,7 @@
 #include "common/endings.h"
 
 struct event_base;
+struct cgroup_usage;
 struct launch;
 struct profile;
 
@@ -95,6 +96,9 @@ pid_t launch_pid(const struct launch *l);
 
 /* Of the program itself, which is pid 1 where there is no init; 0 likewise. */
 pid_t launch_program_pid(const struct launch *l);
+
+/* What its group counts so far (supervisor/cgroup.h). */
+void launch_usage(const struct launch *l, struct cgroup_usage *ret);
 
 /* Valid, and final, from on_started on, as long as `l` is. */
 const struct launch_layers *launch_layers(const struct launch *l);

@@ -13,6 +13,7 @@
 #include "common/options.h"
 #include "common/util.h"
 #include "common/walk.h"
+#include "supervisor/cgroup.h"
 #include "supervisor/launch.h"
 #include "supervisor/profiles.h"
 
@@ -176,6 +177,23 @@ pack_layers(struct buf *applied, struct buf *absent, const struct launch_layers 
 	}
 }
 
+/* A group knows more than we could find. */
+static void
+add_group(struct msg_process_row *m, const struct launch *l)
+{
+	struct cgroup_usage usage;
+
+	launch_usage(l, &usage);
+	m->has_cgroup = true;
+	m->cgroup = slice_of(cgroup_backend_name(usage.backend));
+	m->has_peakBytes = usage.peak_bytes != CGROUP_UNTOLD;
+	m->peakBytes = usage.peak_bytes;
+	if (usage.cpu_us != CGROUP_UNTOLD) {
+		m->has_cpuUs = true;
+		m->cpuUs = usage.cpu_us;
+	}
+}
+
 static int
 pack_row(struct buf *out, const struct process *p, const struct tally *t, int proc_fd)
 {
@@ -211,6 +229,7 @@ pack_row(struct buf *out, const struct process *p, const struct tally *t, int pr
 	pack_handed(&handed, p->handed);
 	m.handed = buf_slice(&handed);
 	if (launched) {
+		add_group(&m, p->launch);
 		pack_layers(&applied, &absent, launch_layers(p->launch));
 		m.applied = buf_slice(&applied);
 		m.absent = buf_slice(&absent);

@@ -52,6 +52,7 @@ grants:
                 self.assertIsInstance(row["layers"]["absent"], list)
                 self.assertGreater(row["usage"]["residentBytes"], 100000)
                 self.assertGreaterEqual(row["usage"]["processes"], 1)
+                self.assertIn(row["cgroup"], ("v2", "v1", "none"))
         self.assertEqual(rows["worker"]["id"], "a")
         self.assertEqual(rows["worker"]["session"], rows["provider"]["session"])
         self.assertEqual(rows["worker"]["profile"], "interpreter")
@@ -229,12 +230,11 @@ class Turns(Case):
         d = Daemon(self)
         p = self.start("-m", '{"wait": true}')
         self.begun(p)
-        os.kill(d.service("broker"), signal.SIGSTOP)  # so that it settles nothing
+        broker = d.service("broker")
+        os.kill(broker, signal.SIGSTOP)  # so that it settles nothing
         d.process.kill()
         d.process.wait()
-        for pid in real.marked("/libexec/caisson-broker"):
-            if real.proc_text(pid, "stat").rpartition(")")[2].split()[0] == "T":
-                os.kill(pid, signal.SIGKILL)
+        os.kill(broker, signal.SIGKILL)
         _, err = p.communicate(timeout=WAIT)
         self.assertEqual(p.returncode, 125)
         self.assertIn("outcome unknown", err)

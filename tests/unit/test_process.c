@@ -162,6 +162,10 @@ shown(void)
 		.applied = { applied.p, applied.n },
 		.has_absent = true,
 		.absent = { absent.p, absent.n },
+		.has_cgroup = true,
+		.cgroup = slice_of("v2"),
+		.has_peakBytes = true,
+		.peakBytes = 5,
 		.has_descriptors = true,
 		.descriptors = 4,
 		.handed = { kinds.p, kinds.n },
@@ -193,8 +197,9 @@ START_TEST(a_row_is_one_object_of_json)
 	    "\"pid\":12,\"uid\":34,\"profile\":\"native\",\"network\":\"shared\","
 	    "\"layers\":{\"applied\":[\"landlock\",\"seccomp\"],"
 	    "\"absent\":[{\"layer\":\"uid\",\"errno\":1}]},"
-	    "\"descriptors\":{\"handed\":[\"null\"],\"open\":4},"
-	    "\"usage\":{\"processes\":2,\"cpuUs\":1234567,\"residentBytes\":1572864},"
+	    "\"cgroup\":\"v2\",\"descriptors\":{\"handed\":[\"null\"],\"open\":4},"
+	    "\"usage\":{\"processes\":2,\"cpuUs\":1234567,\"residentBytes\":1572864,"
+	    "\"peakBytes\":5},"
 	    "\"since\":\"2026-11-29T17:04:39.002Z\"}\n");
 	buf_finish(&b);
 }
@@ -226,7 +231,7 @@ START_TEST(a_table_is_aligned_and_escaped)
 	struct buf b = { 0 };
 
 	ps_table_add(&t, &row);
-	row.has_id = row.has_session = row.has_cpuUs = row.has_applied = false;
+	row.has_id = row.has_session = row.has_cpuUs = row.has_applied = row.has_cgroup = false;
 	ps_table_add(&t, &row);
 	ps_table_render(&t, true, &b);
 	ck_assert_str_eq(text_of(&b),
@@ -234,8 +239,8 @@ START_TEST(a_table_is_aligned_and_escaped)
 	    "PROCS  CPU    MEMORY  SINCE\n"
 	    "worker  running  7        a\\x1b[2Jb  12   34   native   shared   2 of 3  4    "
 	    "2      1.23s  1.5MiB  2026-11-29T17:04:39Z\n"
-	    "    layers: landlock, seccomp; absent: uid (Operation not permitted); born with: "
-	    "null\n"
+	    "    layers: landlock, seccomp; absent: uid (Operation not permitted); cgroup: v2; "
+	    "born with: null\n"
 	    "worker  running  -        -          12   34   native   shared   -       4    "
 	    "2      -      1.5MiB  2026-11-29T17:04:39Z\n"
 	    "    born with: null\n");
