@@ -150,7 +150,8 @@ check-integration: all $(programs) stops			## tests against the real processes; 
 
 # The only two commands a newcomer needs install what is missing first.
 packages := build-essential pkg-config python3 libevent-dev libseccomp-dev \
-	libbsd-dev libyaml-dev libjansson-dev libssl-dev libsqlite3-dev check strace
+	libbsd-dev libyaml-dev libjansson-dev libssl-dev libsqlite3-dev check strace \
+	musl-tools
 
 deps:						## install what is missing from Debian's packages
 	$Qsh tools/deps.sh $(packages)
