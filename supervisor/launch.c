@@ -17,12 +17,15 @@
 #include "supervisor/ground.h"
 #include "supervisor/launch_exit.h"
 #include "supervisor/launch_layers.h"
+#include "supervisor/launch_limits.h"
 #include "supervisor/launch_plan.h"
 #include "supervisor/launch_report.h"
 #include "supervisor/launch_spawn.h"
 #include "supervisor/listener.h"
 #include "supervisor/profiles.h"
 #include "worker/plan.h"
+
+#define REAP_GRACE_MS 250
 
 /*
  * A launch is over when both of its processes are reaped and the launch socket has been
@@ -41,6 +44,7 @@ struct launch {
 
 	int socket_fd, status_fd;
 	struct event *on_socket, *on_launcher, *on_init;
+	struct event *on_grace; /* when pid 1 has had its time to reap; NULL: no order yet */
 
 	struct plan_header *page; /* where the kernel writes the pid of pid 1 */
 	size_t page_size;
@@ -82,13 +86,6 @@ static void socket_drain(struct launch *l);
 
 /* ---- killing ---- */
 
-static void
-proc_kill(const struct launch_proc *p)
-{
-	if (p->pidfd >= 0 && !p->reaped)
-		pidfd_send_signal(p->pidfd, SIGKILL, NULL, 0);
-}
-
 static bool
 proc_ended_well(const struct launch_proc *p)
 {
@@ -96,12 +93,39 @@ proc_ended_well(const struct launch_proc *p)
 }
 
 static void
+grace_on_timer(evutil_socket_t fd, short events, void *arg)
+{
+	struct launch *l = arg;
+
+	(void)fd;
+	(void)events;
+	launch_proc_kill(&l->init); /* and with pid 1 everything in its namespace */
+	cgroup_kill(l->cgroup);
+}
+
+/*
+ * Whom pid 1 leaves behind, nobody counts.  So a program that runs is killed first: pid 1 then
+ * kills the rest and reaps all of it; and has a bounded time for that.
+ */
+static void
+kill_chamber(struct launch *l)
+{
+	static const struct timeval grace = { .tv_usec = REAP_GRACE_MS * 1000 };
+
+	l->dying = true;
+	if (l->on_grace == NULL)
+		l->on_grace = event_new(l->base, -1, 0, grace_on_timer, l);
+	if (l->runtime_is_init || l->runtime_fd < 0 || (l->seen & 1u << STAGE_EXEC) == 0 ||
+	    l->on_grace == NULL || event_add(l->on_grace, &grace) < 0 ||
+	    pidfd_send_signal(l->runtime_fd, SIGKILL, NULL, 0) < 0)
+		grace_on_timer(-1, 0, l);
+}
+
+static void
 kill_all(struct launch *l)
 {
-	l->dying = true;
-	proc_kill(&l->launcher);
-	proc_kill(&l->init); /* and with pid 1 everything in its namespace */
-	cgroup_kill(l->cgroup);
+	launch_proc_kill(&l->launcher);
+	kill_chamber(l);
 }
 
 /* The first failure is the one that counts; what follows from it is noise. */
@@ -199,8 +223,7 @@ launch_on_forbidden(uint32_t nr, uint32_t arch, void *arg)
 	if ((l->seen & 1u << STAGE_EXEC) == 0)
 		launch_fail(l, LAYER_SECCOMP, EPERM);
 	/* The launcher has nothing to do with it, and may be about to end well. */
-	l->dying = true;
-	proc_kill(&l->init);
+	kill_chamber(l);
 }
 
 static int
@@ -274,7 +297,7 @@ init_adopt(struct launch *l)
 	if (l->runtime_is_init)
 		l->runtime_fd = fd;
 	if (l->dying)
-		proc_kill(&l->init);
+		launch_proc_kill(&l->init);
 }
 
 static void
@@ -399,7 +422,7 @@ socket_on_readable(evutil_socket_t fd, short events, void *arg)
 static void
 launch_free(struct launch *l)
 {
-	struct event **events[] = { &l->on_launcher, &l->on_init };
+	struct event **events[] = { &l->on_launcher, &l->on_init, &l->on_grace };
 	int *fds[] = { &l->status_fd, &l->launcher.pidfd, &l->init.pidfd };
 
 	socket_close(l);
@@ -519,37 +542,10 @@ start_launcher(struct launch *l, const struct chamber *c, int plan_fd)
 		kill_all(l);
 		launch_proc_wait(&l->launcher);
 		init_adopt(l);
-		proc_kill(&l->init);
+		launch_proc_kill(&l->init);
 		launch_proc_wait(&l->init);
 	}
 	return ret;
-}
-
-/* What was asked for, else what the profile says; 0: none. */
-static uint64_t
-limit_of(uint64_t asked, uint64_t profile)
-{
-	return asked != 0 ? asked : profile == UINT64_MAX ? 0 : profile;
-}
-
-/* Broker and ledger, which have no init, are bounded by rlimits only. */
-static int
-launch_group(struct launch *l, const struct chamber *c)
-{
-	struct cgroup_limits limits = { 0 };
-	struct cgroup_host *host;
-
-	if (!c->init || c->profile == NULL)
-		return 0;
-	host = cgroup_host();
-	if (host == NULL)
-		return -ENOMEM;
-	limits.memory_bytes = limit_of(c->memory_bytes, c->profile->memory_bytes);
-	limits.cpu_percent = limit_of(c->cpu_percent, c->profile->cpu_percent);
-	limits.pids = (c->pids != 0 ? c->pids : c->profile->pids) + 1; /* and pid 1 */
-	limits.asked = (limits.memory_bytes != 0 ? CGROUP_MEMORY : 0) |
-	    (limits.cpu_percent != 0 ? CGROUP_CPU : 0) | (c->pids != 0 ? CGROUP_PIDS : 0);
-	return cgroup_create(host, l->base, &limits, &l->cgroup);
 }
 
 int
@@ -570,10 +566,8 @@ launch_start(struct event_base *base, const struct chamber *c,
 	l->launcher.pidfd = l->init.pidfd = l->runtime_fd = -1;
 	l->socket_fd = l->status_fd = l->listener_number = -1;
 	l->runtime_is_init = !c->init;
-	if (c->profile != NULL)
-		l->evidence.cpu_limit_us =
-		    limit_of(c->cpu_seconds, c->profile->cpu_seconds) * 1000000;
-	r = launch_group(l, c);
+	l->evidence.cpu_limit_us = launch_limits_cpu_us(c);
+	r = launch_limits_group(base, c, &l->cgroup);
 	if (r < 0)
 		*ret_layer = LAYER_CGROUP;
 	if (r == 0) {

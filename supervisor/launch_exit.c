@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/pidfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -47,6 +48,13 @@ void
 launch_proc_wait(struct launch_proc *p)
 {
 	proc_reap(p, 0);
+}
+
+void
+launch_proc_kill(const struct launch_proc *p)
+{
+	if (p->pidfd >= 0 && !p->reaped)
+		pidfd_send_signal(p->pidfd, SIGKILL, NULL, 0);
 }
 
 static void

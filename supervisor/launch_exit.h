@@ -24,6 +24,9 @@ void launch_proc_reap(struct launch_proc *p);
 /* Waits for its end, which the caller has already ordered. */
 void launch_proc_wait(struct launch_proc *p);
 
+/* Kills it, if it is there. */
+void launch_proc_kill(const struct launch_proc *p);
+
 /* The facts of `p` itself. */
 void launch_exit_of(const struct launch_proc *p, struct exit_facts *ret);
 

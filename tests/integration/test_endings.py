@@ -264,6 +264,16 @@ class Usage(Endings):
             self.assertEqual(usage["source"], "cgroup v1")
             self.assertTrue(63 << 20 <= usage["peakBytes"] <= 64 << 20, usage)
 
+    def test_who_is_killed_is_counted_too(self):
+        self.events("run", *self.words("cpu", ("--timeout", "1s")))
+        ended = self.record("worker.ended")
+        self.assertEqual(ended["cause"], "deadline")
+        self.assertGreater(ended["cpuUs"], 200000)
+        self.assertGreater(ended["peakBytes"], 100000)
+        status, events = self.events("exec", *self.words("thread", ()))
+        self.assertEqual(status, 128 + signal.SIGSYS)
+        self.assertGreater(ending(events)["command"]["usage"]["peakBytes"], 100000)
+
     def test_what_is_written_to_a_disk(self):
         out = self.dir / "out"
         out.mkdir()
