@@ -23,8 +23,8 @@ static const char bare[] = "cgroup v2 has no memory, pids or cpu controller here
 			   "systemd.unified_cgroup_hierarchy=1";
 static const char not_ours[] = "no cgroup is ours to divide: run as root, or in a unit with "
 			       "Delegate=yes (systemd-run --user --scope -p Delegate=yes)";
-static const char partly[] = "not all of memory, pids, cpu and io are delegated: set Delegate=yes "
-			     "in the unit (user@.service for a user)";
+static const char partly[] = "not all of memory, pids, cpu and io are delegated: set "
+			     "Delegate=yes in the unit (user@.service for a user)";
 
 /* Controllers in one of the lists of words of `dir`. */
 static unsigned

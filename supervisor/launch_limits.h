@@ -8,8 +8,8 @@
 #include "supervisor/launch.h"
 
 /*
- * The group of a chamber; NULL if it needs none, as broker and ledger, which have no init and are
- * bounded by rlimits only.  Errors as of cgroup_create().
+ * The group of a chamber; NULL if it needs none, as broker and ledger, which have no init and
+ * are bounded by rlimits only.  Errors as of cgroup_create().
  */
 int launch_limits_group(
     struct event_base *base, const struct chamber *c, struct cgroup **ret);

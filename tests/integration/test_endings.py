@@ -1,4 +1,4 @@
-"""Every cause that the kernel tells of, for a command and for a turn, wherever it is told."""
+"""Every cause that the kernel tells of, of commands and turns, wherever it is told (D-2)."""
 
 import json
 import os
@@ -113,7 +113,7 @@ class Endings(Case):
 
 
 class Plain(Endings):
-    """The status of a program is its own: for a command that is a result, for a turn a death."""
+    """A program's status is its own: for a command that is a result, for a turn a death."""
 
     def test_three_deaths_that_look_alike_have_three_reasons(self):
         told = {}

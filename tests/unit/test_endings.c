@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/control.h"
 #include "common/endings.h"
 #include "common/util.h"
 
@@ -68,6 +69,28 @@ START_TEST(the_status_of_a_turn_is_an_exit_status)
 }
 END_TEST
 
+START_TEST(every_limit_is_found_by_its_name_and_says_what_to_do)
+{
+	const struct limit_desc *d = limit_desc((uint32_t)_i);
+
+	ck_assert_ptr_nonnull(d);
+	ck_assert_ptr_eq(limit_named(d->name, strlen(d->name)), d);
+	ck_assert_ptr_null(limit_named(d->name, strlen(d->name) - 1));
+	ck_assert_str_ne(d->text, "");
+	ck_assert_str_ne(d->next, "");
+}
+END_TEST
+
+START_TEST(no_limit_is_no_row)
+{
+	ck_assert_ptr_null(limit_desc(EXIT_LIMIT_none));
+	ck_assert_ptr_null(limit_desc(EXIT_LIMIT_MAX));
+	ck_assert_ptr_null(limit_desc(UINT32_MAX));
+	ck_assert_ptr_null(limit_named("", 0));
+	ck_assert_ptr_null(limit_named("refused calls", 13)); /* the broker's own */
+}
+END_TEST
+
 int
 main(void)
 {
@@ -80,6 +103,9 @@ main(void)
 	tcase_add_loop_test(
 	    tc, every_ending_says_something_in_every_column, ENDING_none + 1, ENDING_MAX);
 	tcase_add_test(tc, numbers_and_names_of_nothing_are_nothing);
+	tcase_add_loop_test(tc, every_limit_is_found_by_its_name_and_says_what_to_do,
+	    EXIT_LIMIT_none + 1, EXIT_LIMIT_MAX);
+	tcase_add_test(tc, no_limit_is_no_row);
 	tcase_add_test(tc, the_status_of_a_turn_is_an_exit_status);
 	suite_add_tcase(s, tc);
 	runner = srunner_create(s);

@@ -411,6 +411,17 @@ static const struct {
 	    "seccomp (syscall ptrace): the worker made a system call that its profile forbids; "
 	    "use a profile that allows it (--profile), or a program that does without",
 	    1, 159 },
+	{ event_type_failed,
+	    "{\"message\":\"m\",\"command\":{\"signal\":25},"
+	    "\"cause\":{\"kind\":\"limit\",\"name\":\"file_size\"}}",
+	    "limit: m; let it write smaller files, or use a profile with a larger file_size", 1,
+	    153 },
+	{ event_type_failed,
+	    "{\"message\":\"m\",\"command\":{\"exitCode\":7},"
+	    "\"cause\":{\"kind\":\"limit\",\"name\":\"pids\"}}",
+	    "limit: m; allow it more (--pids)", 1, 7 },
+	{ event_type_failed, "{\"message\":\"m\",\"cause\":{\"kind\":\"oom\"}}",
+	    "oom: m; give it more memory (--memory), or less to do", 1, 137 },
 	{ event_type_failed, "{\"cause\":{\"kind\":\"limit\",\"name\":\"maxSteps\",\"max\":3}}",
 	    "limit (name maxSteps, max 3): a limit ended it; the cause names which", 1, 125 },
 	{ event_type_failed,
