@@ -1,5 +1,6 @@
 /*
- * index_private: what index.c (writing) and index_query.c (reading) share.
+ * index_private: what index.c (the file), index_add.c (writing) and index_query.c (reading)
+ * share.
  */
 #ifndef LEDGER_INDEX_PRIVATE_H
 #define LEDGER_INDEX_PRIVATE_H

@@ -1,0 +1,202 @@
+#include "ledger/index_private.h"
+
+#include "common/records.h"
+
+static void
+bind_slice(sqlite3_stmt *s, int i, bool has, struct slice v)
+{
+	/* Bound for one step only, so it need not be copied. */
+	if (has)
+		sqlite3_bind_text(s, i, (const char *)v.p, (int)v.n, SQLITE_STATIC);
+}
+
+static void
+bind_uint(sqlite3_stmt *s, int i, uint64_t v)
+{
+	/* What is over 2^63 can only be nonsense of a subverted broker; it stays comparable. */
+	sqlite3_bind_int64(s, i, v > INT64_MAX ? INT64_MAX : (sqlite3_int64)v);
+}
+
+/* Executes a statement without results.  A NULL statement is a failed one. */
+static int
+step(struct index *x, sqlite3_stmt *s)
+{
+	int ret;
+
+	if (!s)
+		return index_failed(x, "prepare");
+	ret = sqlite3_step(s);
+	sqlite3_reset(s);
+	return ret == SQLITE_DONE || ret == SQLITE_ROW ? 0 : index_failed(x, "write");
+}
+
+static void
+bind_record(sqlite3_stmt *s, uint64_t count, const struct entry *e)
+{
+	const struct msg_record *r = &e->record;
+
+	bind_uint(s, 1, count);
+	bind_uint(s, 2, e->segment);
+	bind_uint(s, 3, e->offset);
+	bind_uint(s, 4, e->length);
+	bind_uint(s, 5, r->at);
+	bind_slice(s, 6, true, r->type);
+	if (r->has_outcome)
+		sqlite3_bind_int(s, 7, (int)r->outcome);
+	bind_slice(s, 8, r->has_operation, r->operation);
+	bind_slice(s, 9, r->has_call, r->call);
+	bind_slice(s, 10, r->has_callId, r->callId);
+	bind_slice(s, 11, r->has_trace, r->trace);
+	bind_slice(s, 12, r->has_actor, r->actor);
+	bind_slice(s, 13, r->has_tool, r->tool);
+	bind_slice(s, 14, r->has_grant, r->grant);
+}
+
+static int
+on_accepted(struct index *x, uint64_t count, const struct msg_record *r)
+{
+	sqlite3_stmt *s = index_statement(x, STATEMENT_ACCEPTED);
+
+	(void)count;
+	bind_slice(s, 1, r->has_operation, r->operation);
+	bind_slice(s, 2, r->has_detail, r->detail);
+	bind_slice(s, 3, r->has_trace, r->trace);
+	bind_uint(s, 4, r->has_sequence ? r->sequence : 0);
+	return step(x, s);
+}
+
+static int
+on_block(struct index *x, uint64_t count, const struct msg_record *r)
+{
+	sqlite3_stmt *s = index_statement(x, STATEMENT_BLOCK);
+
+	(void)count;
+	bind_slice(s, 1, r->has_operation, r->operation);
+	bind_uint(s, 2, r->sequence);
+	return step(x, s);
+}
+
+static int
+on_ended(struct index *x, uint64_t count, const struct msg_record *r)
+{
+	sqlite3_stmt *s = index_statement(x, STATEMENT_ENDED);
+
+	bind_slice(s, 1, r->has_operation, r->operation);
+	bind_uint(s, 2, count);
+	bind_slice(s, 3, r->has_cause, r->cause);
+	bind_slice(s, 4, r->has_status, r->status);
+	bind_slice(s, 5, r->has_detail, r->detail);
+	/* Of its terminal event, in place of the last number that it might have used. */
+	if (r->has_sequence)
+		bind_uint(s, 6, r->sequence);
+	return step(x, s);
+}
+
+static int
+on_call_over(struct index *x, uint64_t count, const struct msg_record *r)
+{
+	sqlite3_stmt *s;
+
+	(void)count;
+	if (!r->has_call)
+		return 0;
+	s = index_statement(x, STATEMENT_CALL_OVER);
+	bind_slice(s, 1, true, r->call);
+	return step(x, s);
+}
+
+static int
+use(struct index *x, enum statement which, const struct msg_record *r)
+{
+	sqlite3_stmt *s;
+
+	if (!r->has_grant || !r->has_uses)
+		return 0;
+	s = index_statement(x, which);
+	bind_slice(s, 1, true, r->grant);
+	bind_uint(s, 2, r->uses);
+	return step(x, s);
+}
+
+static int
+on_checked(struct index *x, uint64_t count, const struct msg_record *r)
+{
+	sqlite3_stmt *s;
+	int ret;
+
+	(void)count;
+	if (!r->has_outcome || r->outcome != record_outcome_allowed)
+		return 0;
+	ret = use(x, STATEMENT_USE, r);
+	if (ret < 0 || !r->has_call || !r->has_operation)
+		return ret;
+	s = index_statement(x, STATEMENT_CALL);
+	bind_slice(s, 1, true, r->call);
+	bind_slice(s, 2, true, r->operation);
+	return step(x, s);
+}
+
+static int
+on_released(struct index *x, uint64_t count, const struct msg_record *r)
+{
+	(void)count;
+	return use(x, STATEMENT_RELEASE, r);
+}
+
+/* What each type of record changes in what the record implies. */
+static int (*const on_record[RECORD_MAX])(
+    struct index *x, uint64_t count, const struct msg_record *r) = {
+	[RECORD_operation_accepted] = on_accepted,
+	[RECORD_block_opened] = on_block,
+	[RECORD_operation_ended] = on_ended,
+	[RECORD_authorization_checked] = on_checked,
+	[RECORD_tool_invoked] = on_call_over,
+	[RECORD_usage_released] = on_released,
+};
+
+int
+index_add(struct index *x, const struct entry *e, const struct position *after)
+{
+	enum record_type type = record_named(e->record.type);
+	sqlite3_stmt *s;
+	int ret = 0;
+
+	if (x->pending == 0)
+		ret = step(x, index_statement(x, STATEMENT_BEGIN));
+	if (ret < 0)
+		return ret;
+	x->pending++;
+	s = index_statement(x, STATEMENT_RECORD);
+	if (!s)
+		return index_failed(x, "prepare");
+	bind_record(s, after->count, e);
+	ret = step(x, s);
+	if (ret == 0 && on_record[type])
+		ret = on_record[type](x, after->count, &e->record);
+	if (ret == 0)
+		x->at = *after;
+	return ret;
+}
+
+int
+index_commit(struct index *x)
+{
+	sqlite3_stmt *s;
+	int ret;
+
+	if (x->pending == 0)
+		return 0;
+	s = index_statement(x, STATEMENT_POSITION);
+	if (!s)
+		return index_failed(x, "prepare");
+	bind_uint(s, 1, x->at.count);
+	sqlite3_bind_blob(s, 2, x->at.hash, JOURNAL_HASH, SQLITE_STATIC);
+	bind_uint(s, 3, x->at.segment);
+	bind_uint(s, 4, x->at.offset);
+	ret = step(x, s);
+	if (ret == 0)
+		ret = step(x, index_statement(x, STATEMENT_COMMIT));
+	if (ret == 0)
+		x->pending = 0;
+	return ret;
+}
