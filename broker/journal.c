@@ -365,7 +365,8 @@ append_out(
 	if (class != JOURNAL_OUTCOME)
 		journal_wake(j);
 	else if (!evtimer_pending(j->late, NULL))
-		event_add(j->late, &(struct timeval){ .tv_usec = JOURNAL_LATE_MS * 1000 });
+		event_add(j->late, &(struct timeval){ .tv_sec = journal_late_ms() / 1000,
+				       .tv_usec = journal_late_ms() % 1000 * 1000 });
 	return 0;
 }
 

@@ -101,4 +101,9 @@ void journal_settle_sync(struct journal *j);
 /* It had nothing to tell for too long. */
 void journal_give_up_sync(struct journal *j);
 
+/* ---- journal_plan.c ------------------------------------------------------------------- */
+
+/* JOURNAL_LATE_MS, but in a test that counts writes. */
+unsigned journal_late_ms(void);
+
 #endif /* BROKER_JOURNAL_PRIVATE_H */

@@ -147,6 +147,7 @@ class Host:
         self.auto_segment = auto_segment
         self.state = state or {}
         self.ready, self.settled, self.gone = (threading.Event() for _ in range(3))
+        self.pongs = threading.Semaphore(0)
         self.reading = threading.Event()
         self.reading.set()
         self.wanted = []
@@ -212,6 +213,8 @@ class Host:
                 self.ready.set()
             elif c["verb"] == SETTLED:
                 self.settled.set()
+            elif c["verb"] == PONG:
+                self.pongs.release()
             elif c["verb"] == SPAWN:
                 self.children.append(Child(self, c, self.functions[c["kind"]]))
             elif c["verb"] == KILL:
@@ -251,6 +254,12 @@ class Host:
         client = Client(a)
         client.hello("client")
         return client
+
+    def round(self):
+        """Returns when the broker has written what it had to say of all that it was told."""
+        for n in range(2):  # the second is heard in a later turn of its loop than the first
+            self.tell(PING, count=n)
+            assert self.pongs.acquire(timeout=TIMEOUT), self.log_text()
 
     def records(self):
         """Every record of the journal, in order; asserts that the entries parse."""
