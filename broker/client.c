@@ -354,7 +354,11 @@ client_create(struct broker *b, int fd, const struct control *m)
 {
 	bool counted = m->flags & CONTROL_FROM_SOCKET;
 	struct client *c = calloc(1, sizeof *c);
+	struct control taken = { .verb = CONTROL_CLIENT_TAKEN };
 
+	/* Before a byte of it is read: from here on it dies with us. */
+	if (counted)
+		control_tell(b, &taken);
 	if (c != NULL) {
 		*c = (struct client){ .broker = b, .uid = m->uid, .gid = m->gid, .pid = m->pid,
 			.counted = counted };

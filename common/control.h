@@ -38,6 +38,7 @@ enum control_verb {
 	CONTROL_MORE, /* the next segment, please; count: bytes to reserve */
 	CONTROL_SETTLED, /* after CONTROL_SHUTDOWN: nothing is open */
 	CONTROL_CLIENT_GONE, /* uid: one that came with CONTROL_FROM_SOCKET has ended */
+	CONTROL_CLIENT_TAKEN, /* the first of those that came with CONTROL_FROM_SOCKET and were not yet */
 	CONTROL_LIST, /* CONTROL_PROCESSES, please */
 
 	/* supervisor -> client */

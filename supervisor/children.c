@@ -564,12 +564,6 @@ children_kill_all(struct children *ch, enum ending cause)
 	launch_kill(c->launch, cause);
 }
 
-/* From 0 on; what the broker was told of in CONTROL_LINK, and the rest. */
-static const char *const handed_turn[] = { "null", "stdout", "stderr", "link", NULL };
-static const char *const handed_command[] = { "null", "stdout", "stderr", NULL };
-static const char *const handed_input[] = { "stdin", "stdout", "stderr", NULL };
-static const char *const handed_provider[] = { "null", "null", "stderr", "link", NULL };
-
 void
 children_each(const struct children *ch, children_fn *fn, void *arg)
 {
@@ -588,10 +582,7 @@ children_each(const struct children *ch, children_fn *fn, void *arg)
 			.launch = c->launch,
 			.uid = c->uid_outside,
 			.profile = c->profile,
-			.handed = provider		    ? handed_provider
-				  : c->kind == CHILD_TURN ? handed_turn
-				  : c->input		    ? handed_input
-							    : handed_command,
+			.handed = process_handed(c->kind, c->input),
 			.since_ms = c->since_ms,
 		};
 

@@ -84,6 +84,14 @@ daemon_on_client(int fd, const struct ucred *peer, void *arg)
 }
 
 static int
+daemon_on_client_taken(void *arg)
+{
+	struct daemon *d = arg;
+
+	return listen_taken(d->listen);
+}
+
+static int
 daemon_on_client_gone(uid_t uid, void *arg)
 {
 	struct daemon *d = arg;
@@ -269,6 +277,8 @@ open_all(struct daemon *d, char err[DAEMON_ERROR_MAX])
 		return refuse(err, -ENOMEM, "out of memory");
 	listen.path = d->path;
 	r = listen_open(d->base, &listen, &d->listen, err);
+	if (r == 0 && !d->o->foreground)
+		(void)!chdir("/"); /* paths were all resolved: nothing is kept from being unmounted */
 	if (r == 0 && (r = watch(d)) < 0)
 		refuse(err, r, "cannot start the event loop: out of memory");
 	return r;
@@ -286,6 +296,7 @@ serve(struct daemon *d, char err[DAEMON_ERROR_MAX])
 		.run = &d->dir,
 		.client_fd = -1,
 		.on_clients = daemon_on_clients,
+		.on_client_taken = daemon_on_client_taken,
 		.on_client_gone = daemon_on_client_gone,
 		.on_done = daemon_on_done,
 		.arg = d,

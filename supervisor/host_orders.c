@@ -117,6 +117,13 @@ handle_ready(struct host *h, const struct control *c)
 }
 
 static int
+handle_client_taken(struct host *h, const struct control *c)
+{
+	(void)c;
+	return h->serving ? h->o.on_client_taken(h->o.arg) : -EPROTO;
+}
+
+static int
 handle_client_gone(struct host *h, const struct control *c)
 {
 	return h->serving ? h->o.on_client_gone((uid_t)c->uid, h->o.arg) : -EPROTO;
@@ -177,6 +184,7 @@ static const struct {
 	{ CONTROL_SIGNAL, handle_signal },
 	{ CONTROL_MORE, handle_more },
 	{ CONTROL_SETTLED, handle_settled },
+	{ CONTROL_CLIENT_TAKEN, handle_client_taken },
 	{ CONTROL_CLIENT_GONE, handle_client_gone },
 	{ CONTROL_LIST, handle_list },
 };

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
@@ -25,6 +26,13 @@ struct guest {
 	unsigned n;
 };
 
+/* Handed on, and not taken yet. */
+struct offer {
+	int fd; /* ours; -1: there was no descriptor for it */
+	struct ucred peer;
+	STAILQ_ENTRY(offer) link; /* listen.offers */
+};
+
 struct listen {
 	struct listen_options o;
 	int fd, dir_fd, lock_fd;
@@ -35,6 +43,7 @@ struct listen {
 	bool running, crowded; /* a refusal was logged, and none has gone since */
 	struct guest guests[LISTEN_MAX];
 	unsigned count, others;
+	STAILQ_HEAD(, offer) offers;
 };
 
 /* ---- who is there ------------------------------------------------------------------ */
@@ -91,6 +100,59 @@ listen_gone(struct listen *l, uid_t uid)
 	return 0;
 }
 
+/* ---- handing on -------------------------------------------------------------------- */
+
+static void
+drop_offer(struct listen *l)
+{
+	struct offer *f = STAILQ_FIRST(&l->offers);
+
+	STAILQ_REMOVE_HEAD(&l->offers, link);
+	util_close(&f->fd);
+	free(f);
+}
+
+static void
+hand_on(struct listen *l, int fd, const struct ucred *peer)
+{
+	struct offer *f = malloc(sizeof(*f));
+
+	if (!f) {
+		close(fd);
+		listen_gone(l, peer->uid);
+		return;
+	}
+	*f = (struct offer){ .fd = fcntl(fd, F_DUPFD_CLOEXEC, 0), .peer = *peer };
+	STAILQ_INSERT_TAIL(&l->offers, f, link);
+	l->o.on_client(fd, peer, l->o.arg);
+}
+
+int
+listen_taken(struct listen *l)
+{
+	if (STAILQ_EMPTY(&l->offers))
+		return -EPROTO;
+	drop_offer(l);
+	return 0;
+}
+
+/* A broker that died has not read a byte of them: they never were with it. */
+static void
+hand_on_again(struct listen *l)
+{
+	STAILQ_HEAD(, offer) old = STAILQ_HEAD_INITIALIZER(old);
+	struct offer *f;
+
+	STAILQ_CONCAT(&old, &l->offers);
+	while ((f = STAILQ_FIRST(&old))) {
+		STAILQ_REMOVE_HEAD(&old, link);
+		if (f->fd >= 0 && admit(l, f->peer.uid))
+			hand_on(l, steal_fd(&f->fd), &f->peer);
+		util_close(&f->fd);
+		free(f);
+	}
+}
+
 /* ---- accepting --------------------------------------------------------------------- */
 
 static void
@@ -111,7 +173,7 @@ greet(struct listen *l, int fd)
 		close(fd);
 		return;
 	}
-	l->o.on_client(fd, &peer, l->o.arg);
+	hand_on(l, fd, &peer);
 }
 
 /* Descriptors or memory are out: they come back when something else ends. */
@@ -168,6 +230,7 @@ listen_resume(struct listen *l)
 		return;
 	l->running = true;
 	event_add(l->readable, NULL);
+	hand_on_again(l);
 }
 
 void
@@ -317,6 +380,7 @@ listen_open(struct event_base *base, const struct listen_options *o, struct list
 		return refuse(err, o->path, "listen", ENOMEM);
 	l->o = *o;
 	l->fd = l->dir_fd = l->lock_fd = -1;
+	STAILQ_INIT(&l->offers);
 	l->back_off_ms = BACK_OFF_MS;
 	r = open_socket(l, o->path, err);
 	if (r == 0) {
@@ -365,6 +429,8 @@ listen_close(struct listen *l)
 		event_free(l->readable);
 	if (l->again)
 		event_free(l->again);
+	while (!STAILQ_EMPTY(&l->offers))
+		drop_offer(l);
 	remove_name(l);
 	util_close(&l->fd);
 	lockfile_remove(l->dir_fd, l->lock_name, l->lock_fd);

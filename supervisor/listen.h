@@ -43,12 +43,15 @@ int listen_open(struct event_base *base, const struct listen_options *o, struct 
 /* Removes socket and pid file.  Accepts NULL. */
 void listen_close(struct listen *l);
 
-/* Accepts from now on. */
+/* Accepts from now on, and hands on again who was not taken. */
 void listen_resume(struct listen *l);
-/* Accepts no more for now: who connects waits.  `gone`: so are all that were handed on. */
+/* Accepts no more for now: who connects waits.  `gone`: all that were taken are gone. */
 void listen_pause(struct listen *l, bool gone);
 /* Accepts no more, and takes the name away: who connects learns it at once. */
 void listen_end(struct listen *l);
+/* The first that was handed on and not taken is: until then it is kept, for who comes next if
+ * this one should die before it has read a byte.  Returns 0, or -EPROTO if there was none. */
+int listen_taken(struct listen *l);
 /* One connection of `uid` has ended.  Returns 0, or -EPROTO if there was none. */
 int listen_gone(struct listen *l, uid_t uid);
 

@@ -138,6 +138,22 @@ measure(int proc_fd, struct tally *v, size_t n)
 	closedir(dir);
 }
 
+/* ---- what a child was born with ---------------------------------------------------- */
+
+const char *const *
+process_handed(enum child_kind kind, bool with_input)
+{
+	static const char *const turn[] = { "null", "stdout", "stderr", "link", NULL };
+	static const char *const command[] = { "null", "stdout", "stderr", NULL };
+	static const char *const input[] = { "stdin", "stdout", "stderr", NULL };
+	static const char *const provider[] = { "null", "null", "stderr", "link", NULL };
+
+	return kind == CHILD_PROVIDER ? provider
+	       : kind == CHILD_TURN   ? turn
+	       : with_input	      ? input
+				      : command;
+}
+
 /* ---- rows -------------------------------------------------------------------------- */
 
 static void

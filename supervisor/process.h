@@ -8,6 +8,7 @@
 #ifndef SUPERVISOR_PROCESS_H
 #define SUPERVISOR_PROCESS_H
 
+#include "common/control.h"
 #include "common/protocol.h"
 
 struct launch;
@@ -26,6 +27,9 @@ struct process {
 	const char *const *handed;     /* kinds of its descriptors from 0 on, NULL-terminated */
 	uint64_t since_ms;	       /* wall clock */
 };
+
+/* `handed` of a child: static. */
+const char *const *process_handed(enum child_kind kind, bool with_input);
 
 /*
  * Appends a row for each, measured now, with one pass over /proc.  Returns how many; -ENOMEM; or

@@ -124,14 +124,17 @@ class Start(Case):
     def test_into_the_background_once_it_serves(self):
         log = self.dir / "log"
         with log.open("wb") as f:
-            result = subprocess.run([CAISSOND, "-c", self.config, "--state", self.state,
-                                     "--socket", self.socket], stdin=subprocess.DEVNULL,
+            result = subprocess.run([CAISSOND, "-c", "c.yaml", "--state", "state",
+                                     "--socket", "d.sock"], stdin=subprocess.DEVNULL,
                                     stdout=f, stderr=f, timeout=WAIT, check=False,
-                                    env=real.environment())
+                                    env=real.environment(), cwd=self.dir)
         self.assertEqual(result.returncode, 0, log.read_text())
         pid = int(self.socket.with_suffix(".pid").read_text())
         self.addCleanup(self.kill, pid)
         self.assertEqual(os.getsid(pid), pid)
+        self.assertEqual(os.readlink(f"/proc/{pid}/cwd"), "/")
+        names = {os.readlink(f"/proc/{pid}/fd/{fd}") for fd in (0, 1)}
+        self.assertEqual(names, {os.devnull})
         peer = connect(self.socket)
         peer.hello()
         submit(peer, {"say": "hello"})

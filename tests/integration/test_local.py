@@ -294,11 +294,15 @@ class Hostile(Local):
         self.served(self.d, self.broker)
 
     def test_a_broker_that_is_stopped_is_replaced_and_who_waits_is_served(self):
-        """A client that connects to one that hangs is not lost with it: it connects again."""
+        """Clients that connect to one that hangs are not lost with it."""
+        known = self.d.client()
         os.kill(self.broker, signal.SIGSTOP)
-        peer = self.d.connect()
-        peer.send_raw(frame([0, 1, "hello", [{"protocol": PROTOCOL}]]))
-        self.assertTrue(peer.closed())
+        peers = [self.d.connect() for _ in range(5)]
+        for peer in peers:
+            peer.send_raw(frame([0, 1, "hello", [{"protocol": PROTOCOL}]]))
+        for peer in peers:
+            self.assertEqual(peer.receive()[:3], [1, 1, None])
+        self.assertTrue(known.closed())  # that one was
         self.served(self.d)
         self.assertNotEqual(self.d.service("broker"), self.broker)
 

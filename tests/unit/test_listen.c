@@ -197,6 +197,40 @@ START_TEST(an_end_that_never_began_is_a_fault)
 }
 END_TEST
 
+START_TEST(who_was_not_taken_is_handed_on_again)
+{
+	int fds[3], i;
+
+	open_for(geteuid());
+	ck_assert_int_eq(listen_taken(l), -EPROTO);
+	listen_resume(l);
+	fill(fds, 3);
+	ck_assert_int_eq(listen_taken(l), 0);
+	/* A broker that dies closes what it was handed. */
+	while (ntaken > 0)
+		close(taken[--ntaken]);
+	ck_assert(is_closed(fds[0]));
+	ck_assert(!is_closed(fds[1]) && !is_closed(fds[2]));
+	ck_assert_int_eq(write(fds[1], "1", 1), 1);
+	ck_assert_int_eq(write(fds[2], "2", 1), 1);
+	listen_pause(l, true);
+	listen_resume(l);
+	ck_assert_uint_eq(ntaken, 2);
+	for (i = 1; i < 3; i++) {
+		char byte = 0;
+
+		ck_assert_int_eq(read(taken[i - 1], &byte, 1), 1);
+		ck_assert_int_eq(byte, '0' + i);
+		ck_assert_int_eq(listen_taken(l), 0);
+		ck_assert_int_eq(listen_gone(l, geteuid()), 0);
+	}
+	ck_assert_int_eq(listen_taken(l), -EPROTO);
+	ck_assert_int_eq(listen_gone(l, geteuid()), -EPROTO);
+	for (i = 0; i < 3; i++)
+		close(fds[i]);
+}
+END_TEST
+
 START_TEST(without_descriptors_it_waits_and_goes_on)
 {
 	struct rlimit old, low;
@@ -287,6 +321,7 @@ main(void)
 	tcase_add_test(t, the_operator_has_all_places_and_no_more);
 	tcase_add_test(t, a_uid_that_is_not_the_operator_has_a_share);
 	tcase_add_test(t, an_end_that_never_began_is_a_fault);
+	tcase_add_test(t, who_was_not_taken_is_handed_on_again);
 	tcase_add_test(t, without_descriptors_it_waits_and_goes_on);
 	tcase_add_test(t, a_name_is_held_by_one);
 	tcase_add_test(t, the_end_takes_only_its_own_name_away);
