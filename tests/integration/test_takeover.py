@@ -35,6 +35,29 @@ class Takeover(unittest.TestCase):
                 "segment.opened", "broker.started", "tool.invoked", "turn.ended",
                 "operation.ended"])
 
+    def test_what_ended_before_ends_alike_for_who_asks_late(self):  # D-2
+        told = {
+            ("command", "completed", "3"): {"kind": "exited", "code": 3},
+            ("command", "completed", "signal 11 core"):
+                {"kind": "signaled", "signal": 11, "core": True},
+            ("turn", "exited", "137"): {"kind": "exited", "code": 137},
+            ("turn", "signaled", "9"): {"kind": "signaled", "signal": 9, "core": False},
+            ("command", "limit", "pids"): {"kind": "limit", "name": "pids"},
+            ("turn", "seccomp", "ptrace"): {"kind": "seccomp", "syscall": "ptrace"},
+            ("turn", "seccomp", ""): {"kind": "seccomp"},
+            ("command", "oom", ""): {"kind": "oom"},
+        }
+        ended = [{"operation": f"op-{i}", "kind": kind, "sequence": 3, "cause": cause,
+                  "status": "failed", "calls": [], **({"detail": detail} if detail else {})}
+                 for i, (kind, cause, detail) in enumerate(told)]
+        with Host(state={"operations": ended}) as host:
+            for i, (said, cause) in enumerate(told.items()):
+                with self.subTest(said):
+                    client = host.client()
+                    client.call("operation.attach", operation=f"op-{i}")
+                    body = client.finish()["body"]
+                    self.assertEqual(body.get("cause") or body["command"]["cause"], cause)
+
 
 if __name__ == "__main__":
     unittest.main()
