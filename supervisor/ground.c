@@ -138,7 +138,8 @@ key_add_step(struct key *k, const struct plan_header *h, const struct plan_step 
 	/* Of what is private, the place is all that the root has. */
 	if (ret == 0 && !private)
 		ret = key_add_string(k, h, s->source);
-	if (ret == 0 && s->op == PLAN_BIND) {
+	/* A device is what it is, whatever its inode. */
+	if (ret == 0 && s->op == PLAN_BIND && (s->access & PLAN_DEVICE) == 0) {
 		ret = source_look(string_of(h, s->source), &source);
 		if (ret == 0 && private)
 			memset(&source, 0, sizeof(source));

@@ -79,9 +79,13 @@ confine_rlimits(const struct plan *p)
 	for (size_t i = 0; i < countof(table); i++) {
 		if (table[i].soft == UINT64_MAX)
 			continue;
-		if (getrlimit(table[i].resource, &r) < 0)
-			die(LAYER_RLIMITS, errno);
+		r.rlim_cur = table[i].soft;
+		r.rlim_max = table[i].hard;
+		if (setrlimit(table[i].resource, &r) == 0)
+			continue;
 		/* A limit that the supervisor itself is under stands. */
+		if (errno != EPERM || getrlimit(table[i].resource, &r) < 0)
+			die(LAYER_RLIMITS, errno);
 		if (r.rlim_max > table[i].hard)
 			r.rlim_max = table[i].hard;
 		r.rlim_cur = table[i].soft < r.rlim_max ? table[i].soft : r.rlim_max;
@@ -160,15 +164,19 @@ landlock_handled(int abi, bool network, size_t *ret_size)
 }
 
 static void
-landlock_allow(int ruleset, const char *path, uint64_t rights, bool is_dir)
+landlock_allow(int ruleset, const char *path, uint64_t rights)
 {
 	struct landlock_path_beneath_attr a = { .allowed_access = rights };
-	int fd = open(path, O_PATH | O_CLOEXEC);
+	int fd = open(path, O_PATH | O_CLOEXEC), ret;
 
-	if (!is_dir)
-		a.allowed_access &= FS_FILE;
 	a.parent_fd = fd;
-	if (fd < 0 || kernel_landlock_add(ruleset, &a) < 0)
+	ret = fd < 0 ? -1 : kernel_landlock_add(ruleset, &a);
+	/* The kernel refuses what only a directory can have; asking it first costs more. */
+	if (fd >= 0 && ret < 0 && errno == EINVAL && rights & ~FS_FILE) {
+		a.allowed_access &= FS_FILE;
+		ret = kernel_landlock_add(ruleset, &a);
+	}
+	if (ret < 0)
 		die(LAYER_LANDLOCK, errno);
 	close(fd);
 }
@@ -176,21 +184,16 @@ landlock_allow(int ruleset, const char *path, uint64_t rights, bool is_dir)
 static void
 landlock_step(const struct plan *p, const struct plan_step *s, int ruleset, uint64_t handled)
 {
-	const char *target = plan_string(p, s->target);
 	uint64_t rights = FS_READ;
-	struct stat st;
 
 	if (s->op == PLAN_TMPFS || s->access & PLAN_WRITABLE)
 		rights = FS_WRITE;
 	if (s->access & PLAN_EXECUTABLE)
 		rights |= LANDLOCK_ACCESS_FS_EXECUTE;
 	if (s->access & PLAN_DEVICE)
-		rights |= LANDLOCK_ACCESS_FS_WRITE_FILE;
-	if (rights == FS_READ)
-		return;
-	if (stat(target, &st) < 0)
-		die(LAYER_LANDLOCK, errno);
-	landlock_allow(ruleset, target, rights & handled, S_ISDIR(st.st_mode));
+		rights = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE;
+	if (rights != FS_READ)
+		landlock_allow(ruleset, plan_string(p, s->target), rights & handled);
 }
 
 void
@@ -209,7 +212,7 @@ confine_landlock(const struct plan *p)
 	if (ruleset < 0)
 		die(LAYER_LANDLOCK, errno);
 	/* Whatever stands in the root was put there to be read. */
-	landlock_allow(ruleset, "/", FS_READ & r.fs, true);
+	landlock_allow(ruleset, "/", FS_READ & r.fs);
 	for (uint32_t i = 0; i < p->h->nsteps; i++)
 		if (p->steps[i].op == PLAN_BIND || p->steps[i].op == PLAN_TMPFS)
 			landlock_step(p, &p->steps[i], ruleset, r.fs);

@@ -59,22 +59,6 @@ root_proc(unsigned attr)
 }
 
 /*
- * Only this namespace's processes, and of those only what the reader may trace.  Read-only,
- * so that modes in it stay as they are.
- */
-static int
-proc_private(void)
-{
-	cleanup_fd int fs = fsopen("proc", FSOPEN_CLOEXEC);
-
-	if (fs >= 0 && (fsconfig(fs, FSCONFIG_SET_STRING, "subset", "pid", 0) < 0 ||
-			   fsconfig(fs, FSCONFIG_SET_STRING, "hidepid", "2", 0) < 0))
-		die(LAYER_PROC, errno);
-	layer_applied(LAYER_PROC, 1);
-	return proc_mount(fs, MOUNT_ATTR_RDONLY);
-}
-
-/*
  * The directory of `path` beneath `root`, made where it is missing, and its last
  * name in `*ret_name`.  Component by component and following no link: a chamber
  * may have left one in a directory that it can write.
@@ -238,6 +222,40 @@ root_build(const struct plan *p, const int *trees)
 	root_enter(root);
 }
 
+/*
+ * One call where the mount calls of today need six.  Its place was made with the root; a link
+ * that a chamber may have left there, below something that it can write, is not followed.
+ */
+static void
+mount_here(const struct plan *p, const struct plan_step *s)
+{
+	cleanup_fd int at = kernel_openat2(AT_FDCWD, plan_string(p, s->target),
+	    O_PATH | O_DIRECTORY | O_CLOEXEC, RESOLVE_NO_SYMLINKS);
+	enum layer layer = s->op == PLAN_PROC ? LAYER_PROC : LAYER_MOUNTS;
+	unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC;
+	char options[128];
+	struct text t = TEXT(options);
+	const char *type = "tmpfs";
+
+	if (at < 0 || fchdir(at) < 0)
+		die(layer, errno);
+	if (s->op == PLAN_PROC) {
+		/* Only this namespace's processes, and of those only what the reader may trace.
+		 * Read-only, so that modes in it stay as they are. */
+		type = "proc";
+		flags |= MS_RDONLY;
+		text_add_string(&t, "subset=pid,hidepid=2");
+	} else {
+		text_add_string(&t, "mode=1777,size=");
+		text_add_number(&t, s->size_bytes);
+		text_add_string(&t, ",nr_inodes=");
+		text_add_number(&t, s->inodes);
+	}
+	if (mount(type, ".", type, flags, options) < 0)
+		die(layer, errno);
+	layer_applied(layer, 1);
+}
+
 void
 root_complete(const struct plan *p, const int *trees)
 {
@@ -252,13 +270,14 @@ root_complete(const struct plan *p, const int *trees)
 
 		if ((s->access & PLAN_PRIVATE) == 0)
 			continue;
-		step_apply(p, s, root,
-		    s->op == PLAN_PROC	? proc_private() :
-		    s->op == PLAN_TMPFS ? tmpfs_create(s->size_bytes, s->inodes, "1777",
-						  MOUNT_ATTR_NOEXEC) :
-					  trees[i]);
+		if (s->op == PLAN_BIND)
+			step_apply(p, s, root, trees[i]);
+		else
+			mount_here(p, s);
 	}
 	umask(022);
+	if (fchdir(root) < 0)
+		die(LAYER_PIVOT_ROOT, errno);
 	layer_applied(LAYER_MOUNTS, 1);
 	layer_applied(LAYER_PIVOT_ROOT, 1);
 	STOP_POINT("init.after_mounts");

@@ -83,13 +83,16 @@ on_exit_facts(struct launch *l, const struct exit_facts *exit, void *arg)
 
 static const struct launch_handler handler = { on_started, on_refused, on_exit_facts };
 
+/* Both are the built-in profile; only the network differs. */
+static struct profile own_network, shared_network;
+
 static struct launch *
-chamber_start(struct waiting *w, bool stay)
+chamber_start(struct waiting *w, const struct profile *profile, bool stay)
 {
 	char *argv[] = { in_chamber, stay ? (char[]){ "stay" } : NULL, NULL };
 	char *env[] = { (char[]){ "PATH=/usr/bin" }, NULL };
 	const struct chamber_mount mount = { .source = target_dir, .target = "/app" };
-	const struct chamber c = { .profile = profile_named("native"), .argv = argv, .env = env,
+	const struct chamber c = { .profile = profile, .argv = argv, .env = env,
 		.mounts = &mount, .nmounts = 1, .init = true, .die_with_parent = true, .uid = BENCH_UID,
 		.gid = BENCH_UID };
 	enum layer layer;
@@ -107,15 +110,27 @@ chamber_start(struct waiting *w, bool stay)
 
 /* From the order to the reaped exit, everything in between. */
 static double
-chamber_once_us(void)
+spawn_profile_us(const struct profile *profile)
 {
 	struct waiting w;
 	uint64_t begun = now_ns();
 
-	chamber_start(&w, false);
+	chamber_start(&w, profile, false);
 	while (!w.over)
 		event_base_dispatch(base);
 	return (double)(now_ns() - begun) / 1000;
+}
+
+static double
+chamber_once_us(void)
+{
+	return spawn_profile_us(&own_network);
+}
+
+static double
+shared_once_us(void)
+{
+	return spawn_profile_us(&shared_network);
 }
 
 /* ---- peers -------------------------------------------------------------------------------- */
@@ -334,7 +349,7 @@ chambers_pss_kb(void)
 	double kb[IDLE];
 
 	for (int i = 0; i < IDLE; i++) {
-		l[i] = chamber_start(&w[i], true);
+		l[i] = chamber_start(&w[i], &shared_network, true);
 		while (!w[i].started)
 			event_base_dispatch(base);
 	}
@@ -406,9 +421,15 @@ main(int argc, char **argv)
 	if (wanted(argc, argv, "T14"))
 		filter_setup();
 	base = event_base_new();
+	own_network = shared_network = *profile_named("native");
+	own_network.network = NETWORK_OWN;
+	shared_network.network = NETWORK_SHARED;
 	if (wanted(argc, argv, "T9"))
 		compare("T9", chamber_once_us, bwrap_once_us,
 		    "chamber with a network of its own, against bwrap --unshare-all");
+	if (wanted(argc, argv, "T10"))
+		compare("T10", shared_once_us, bwrap_once_us,
+		    "chamber in the shared empty network, against bwrap --unshare-all");
 	if (wanted(argc, argv, "T9b"))
 		compare("T9b", chamber_once_us, bare_once_us, "the same, against posix_spawn alone");
 	if (wanted(argc, argv, "T15"))

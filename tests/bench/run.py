@@ -30,6 +30,7 @@ BOUNDS = {
     "T5": (0.65, 0.2, True),
     "T5w": (5, 1, True),
     "T9": (0.5, 1, False),
+    "T10": (0.3, 0.5, False),
     "T14": (0.2, 1, False),
     "T15": (1.1, 40, False),
     "T17": (0.5, None, False),
@@ -43,7 +44,7 @@ BOUNDS = {
 PROGRAMS = {
     "bench_call": "T1 T2 T1c T3 T4 T5 T5w T23 T24 T25".split(),
     "bench_ledger": "T26 T26s T26c".split(),
-    "bench_spawn": "T9 T9b T14 T15 T15p T17".split(),
+    "bench_spawn": "T9 T10 T9b T14 T15 T15p T17".split(),
 }
 
 NOT_RUN = {

@@ -401,10 +401,12 @@ class WorkerDies(Case):
         run.check(self)
 
 
-LAUNCH = ("launch.start", "launch.before_clone", "launch.after_clone", "launch.before_release",
-          "launch.after_release", "init.start", "init.after_release", "launch.before_pivot",
-          "launch.after_pivot", "init.confined", "init.before_runtime", "init.after_runtime",
-          "program.before_filter", "program.after_filter", "program.before_exec")
+LAUNCH = ("launch.start", "launch.before_root", "launch.before_pivot", "launch.after_pivot",
+          "launch.after_root", "launch.before_clone", "launch.after_clone",
+          "launch.before_release", "launch.after_release", "init.start", "init.after_release",
+          "init.before_mounts", "init.after_mounts", "init.confined", "init.before_runtime",
+          "init.after_runtime", "program.before_filter", "program.after_filter",
+          "program.before_exec")
 
 
 class LaunchDies(Case):

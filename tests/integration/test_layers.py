@@ -104,7 +104,7 @@ class OlderKernel(unittest.TestCase):
         # Which of its prctls it is, counted in the one process that makes it (65 of Linux 6.3).
         with tempfile.NamedTemporaryFile("r") as trace:
             run("true", before=["strace", "-f", "-qq", "-o", trace.name, "-e", "trace=prctl"])
-            lines = [line.split(None, 1) for line in trace]
+            lines = [line.split(None, 1) for line in trace if " prctl(" in line]
         pid, = {pid for pid, call in lines if call.startswith(("prctl(0x41", "prctl(PR_SET_MDWE"))}
         calls = [call for p, call in lines if p == pid]
         when = 1 + next(i for i, call in enumerate(calls)
@@ -169,6 +169,99 @@ class Rights(unittest.TestCase):
         if layers["passrights"] < 0:
             self.skipTest("this kernel has no SO_PASSRIGHTS")
         self.assertEqual(out.split(), ["1", "-1", "1"])
+
+
+# Whoever has the whole network namespace of a chamber in hand, and every capability over the
+# chamber's own user namespace: what its pid 1 had, and more.
+NETWORK_ATTACK = """
+import ctypes, errno, fcntl, os, socket, struct, sys
+USER, NET, GET_PARENT = 0x10000000, 0x40000000, 0xb702
+c = ctypes.CDLL(None, use_errno=True)
+def enter(fd, kind):
+    return "ok" if c.setns(fd, kind) == 0 else errno.errorcode[ctypes.get_errno()]
+def raise_lo(up):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try: fcntl.ioctl(s, 0x8914, struct.pack("16sH14x", b"lo", up))
+    except OSError as e: return errno.errorcode[e.errno]
+    return "ok"
+pid, root = sys.argv[1], os.geteuid() == 0
+user, net = (os.open(f"/proc/{pid}/ns/{n}", os.O_RDONLY) for n in ("user", "net"))
+if not root: print(enter(fcntl.ioctl(user, GET_PARENT), USER))
+print(enter(net, NET), raise_lo(1), raise_lo(0))
+print(enter(user, USER), raise_lo(1), enter(net, NET))
+try: socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+except OSError as e: print(errno.errorcode[e.errno])
+"""
+
+
+class Network(unittest.TestCase):
+    def start(self, *options):
+        p = subprocess.Popen([RUN, "-L", *options, "--", "sleep", "1000"],
+                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                             stderr=subprocess.PIPE)
+
+        def stop():
+            p.kill()
+            p.wait()
+            p.stderr.close()
+
+        self.addCleanup(stop)
+        layers = json.loads(p.stderr.readline())
+        # The program itself: pid 1 lets nobody without root look.
+        with open("/proc/{pid}/task/{pid}/children".format(**layers)) as f:
+            layers["pid"] = int(f.read())
+        return layers
+
+    def shared(self):
+        layers = self.start()
+        if layers["landlock scopes"] <= 0:
+            self.skipTest("chambers share no network where abstract sockets are not scoped")
+        self.assertEqual(layers["network"], 2)
+        return layers
+
+    def test_a_shared_one_tells_nothing_of_others(self):
+        self.shared()
+        out, _, _ = python(
+            "import errno, os, socket\n"
+            "pair = socket.socketpair()\n"
+            "seen = set()\n"
+            "for n in os.listdir('/proc/self/net'):\n"
+            "    p = '/proc/self/net/' + n\n"
+            "    try: (os.listdir if os.path.isdir(p) else open)(p); seen.add(n)\n"
+            "    except OSError as e: seen.add(errno.errorcode[e.errno])\n"
+            "for f in (lambda: os.chmod('/proc/self/net/unix', 0o777),\n"
+            "          lambda: os.chmod('/proc/self/net', 0o777)):\n"
+            "    try: f(); seen.add('done')\n"
+            "    except OSError as e: seen.add(errno.errorcode[e.errno])\n"
+            "print(*sorted(seen))")
+        self.assertEqual(out.split(), ["EACCES", "EROFS"])
+
+    def test_no_capability_of_a_chamber_reaches_a_shared_one(self):
+        pid = str(self.shared()["pid"])
+        done = subprocess.run(["/usr/bin/python3", "-I", "-c", NETWORK_ATTACK, pid],
+                              stdout=subprocess.PIPE, check=True, text=True, timeout=60)
+        *entered, first, second, packet = done.stdout.splitlines()
+        self.assertEqual(entered, [] if ROOT else ["ok"])
+        self.assertEqual(first.split(), ["ok", "ok", "ok"])  # its owner may
+        self.assertEqual(second.split(), ["ok", "EPERM", "EPERM"])
+        self.assertEqual(packet, "EPERM")
+
+    @unittest.skipUnless(ROOT, "nobody else may read what nobody may")
+    def test_there_is_nothing_in_it_but_loopback_which_is_down(self):
+        pid = self.shared()["pid"]
+        with open(f"/proc/{pid}/net/dev") as f:
+            names = [line.split(":")[0].strip() for line in f.read().splitlines()[2:]]
+        with open(f"/proc/{pid}/net/if_inet6") as f:
+            self.assertEqual((names, f.read()), (["lo"], ""))
+
+    @unittest.skipUnless(shutil.which("strace"), "strace is not installed")
+    @unittest.skipIf(SANITIZED, "LeakSanitizer and strace cannot both trace")
+    def test_where_abstract_sockets_are_not_scoped_each_has_its_own(self):
+        _, layers, end = run("true", before=injected("landlock_create_ruleset:retval=5:when=1"))
+        self.assertEqual((layers["network"], end["status"]), (1, 0))
+
+    def test_declared_hosts_never_share(self):
+        self.assertEqual(self.start("-p", "provider", "-N")["network"], 0)
 
 
 class Groups(unittest.TestCase):

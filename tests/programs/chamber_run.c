@@ -40,11 +40,11 @@ on_timer(evutil_socket_t fd, short events, void *arg)
 
 /* Where it is absent, with the reason. */
 static void
-print_layers(const struct launch_layers *l)
+print_layers(pid_t pid, const struct launch_layers *l)
 {
 	char why[512];
 
-	fprintf(stderr, "{\"event\": \"layers\"");
+	fprintf(stderr, "{\"event\": \"layers\", \"pid\": %d", (int)pid);
 	for (uint32_t i = 0; i < LAYER_MAX; i++) {
 		fprintf(stderr, ", \"%s\": %d", layer_name(i), l->state[i]);
 		if (l->state[i] >= 0)
@@ -61,7 +61,7 @@ on_started(struct launch *l, void *arg)
 	struct timeval tv = { kill_ms / 1000, kill_ms % 1000 * 1000 };
 
 	if (show_layers)
-		print_layers(launch_layers(l));
+		print_layers(launch_pid(l), launch_layers(l));
 	if (kill_ms < 0)
 		return;
 	kill_timer = event_new(arg, -1, 0, on_timer, l);

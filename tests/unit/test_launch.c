@@ -662,6 +662,8 @@ static const struct {
 	{ "launch.after_clone", false },    { "launch.before_release", false },
 	{ "launch.after_release", false },  { "init.start", false },
 	{ "init.after_release", false },    { "launch.before_pivot", false },
+	{ "launch.before_root", false },    { "launch.after_root", false },
+	{ "init.before_mounts", false },    { "init.after_mounts", false },
 	{ "launch.after_pivot", false },	    { "init.confined", false },
 	{ "init.before_runtime", false },   { "init.after_runtime", false },
 	{ "init.after_report", true },	    { "program.before_filter", false },
