@@ -436,7 +436,7 @@ class Life(Case):
 ATTACKS = ("spawn-index spawn-index-max spawn-provider spawn-kind-0 spawn-kind-9 spawn-command "
            "spawn-flags spawn-input spawn-twice kill-cause-0 kill-cause-max kill-index "
            "signal-kill signal-turn more-too-much ready-twice settled-unasked a-verb-of-ours "
-           "no-verb").split()
+           "no-verb client-gone client-taken").split()
 
 
 @unittest.skipUnless(CAISSOND and program("program/hostile_broker") and
@@ -463,6 +463,19 @@ class SubvertedBroker(Case):
             with self.subTest(attack=name), self.run_as(name) as run:
                 self.assertEqual(run.process.wait(TIMEOUT), 125)
                 self.assertIn("asked for what no broker may", run.stderr())
+
+    def test_in_a_daemon_it_cannot_invent_clients(self):
+        for name in ("client-gone", "client-taken"):
+            path = self.write(f"{name}.yaml", f"version: 1\nnamespace: {name}\n"
+                              "runtimes: [{ id: a, command: [/bin/sleep, '1000'] }]\n")
+            with self.subTest(attack=name):
+                result = subprocess.run(
+                    [str(self.path / "build" / "bin" / "caissond"), "-c", path, "-f", "--state",
+                     str(self.state), "--socket", str(self.path / "s.sock")],
+                    capture_output=True, text=True, timeout=TIMEOUT, check=False)
+                self.assertEqual(result.returncode, 125)
+                self.assertIn("asked for what no broker may", result.stderr)
+                self.assertIn("the broker died", result.stderr)
 
     def test_a_struct_of_another_size_ends_it(self):
         with self.run_as("half-a-struct") as run:

@@ -46,6 +46,8 @@ static const struct attack {
 	{ "more-too-much", { { .verb = CONTROL_MORE, .count = UINT64_MAX } } },
 	{ "ready-twice", { { .verb = CONTROL_READY }, { .verb = CONTROL_READY } } },
 	{ "settled-unasked", { { .verb = CONTROL_SETTLED } } },
+	{ "client-gone", { { .verb = CONTROL_READY }, { .verb = CONTROL_CLIENT_GONE } } },
+	{ "client-taken", { { .verb = CONTROL_READY }, { .verb = CONTROL_CLIENT_TAKEN } } },
 	{ "a-verb-of-ours", { { .verb = CONTROL_SHUTDOWN } } },
 	{ "no-verb", { { .verb = 0 } } },
 };
@@ -103,6 +105,7 @@ behave(void)
 	struct control kill_it = {
 		.verb = CONTROL_KILL, .kind = CHILD_TURN, .session = 7, .cause = ENDING_canceled
 	};
+	struct control list = { .verb = CONTROL_LIST };
 	struct control settled = { .verb = CONTROL_SETTLED }, c;
 	unsigned nfds;
 	int extra = STDERR_FILENO;
@@ -113,6 +116,9 @@ behave(void)
 	wait_for(CONTROL_LINK, &nfds);
 	say(nfds == 3 ? "fine: three descriptors\n" : "wrong: other descriptors\n");
 	wait_for(CONTROL_STARTED, &nfds);
+	control_send(BROKER_FD_CONTROL, &list, NULL, 0);
+	wait_for(CONTROL_PROCESSES, &nfds);
+	say(nfds == 1 ? "fine: a list\n" : "wrong: no list\n");
 	control_send(BROKER_FD_CONTROL, &kill_it, NULL, 0);
 	c = wait_for(CONTROL_EXIT, &nfds);
 	say(c.session == 7 && c.exit.kind == EXIT_SIGNALED && c.exit.status == SIGKILL &&
