@@ -13,7 +13,7 @@ PKG_CONFIG ?= pkg-config
 PYTHON     ?= /usr/bin/python3
 
 # MODE=release (default), asan, or stops; each has its own tree.  In stops every program has
-# named points at which the death tests kill it (common/stop.h).
+# named points at which the death tests kill it (common/stop.h); that of asan is sanitized, too.
 MODE ?= release
 B    := $(if $(filter release,$(MODE)),build,build/$(MODE))
 O    := $B/obj
@@ -54,9 +54,10 @@ harden   := -fstack-protector-strong -fstack-clash-protection $(cfi) -fPIE -fno-
 ldharden := -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--as-needed
 mode_release :=
 mode_asan := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -DCAISSON_ASAN=1
-mode_stops := -DCAISSON_TEST_STOPS
+mode_stops := -DCAISSON_TEST_STOPS $(if $(filter asan,$(BESIDE)),$(mode_asan))
 mode_fuzz := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -DCAISSON_ASAN=1
 mode     := $(mode_$(MODE))
+sanitized := $(findstring -fsanitize,$(mode))
 
 Q   := $(if $(V),,@)
 say  = $(if $(V),,@printf '  %-6s %s\n' $(1) $@)
@@ -79,9 +80,9 @@ $B/$(1)/$(2): $O/$(dir_$(2))/main.o $(if $(filter worker,$(dir_$(2))),$(start)) 
 endef
 # The launcher is static: its pages are few, and its start needs no file of the chamber.  On
 # x86-64 it also begins by itself (worker/start/start.c).
-own_start   := $(if $(filter asan,$(MODE)),,$(filter x86_64,$(shell uname -m)))
+own_start   := $(if $(sanitized),,$(filter x86_64,$(shell uname -m)))
 start       := $(if $(own_start),$O/worker/start/start.o)
-static_link := $(if $(filter asan,$(MODE)),-pie,-static $(if $(own_start),-nostdlib))
+static_link := $(if $(sanitized),-pie,-static $(if $(own_start),-nostdlib))
 $(foreach p,$(bin),$(eval $(call program,bin,$p)))
 $(foreach p,$(libexec),$(eval $(call program,libexec,$p)))
 
@@ -178,7 +179,7 @@ tests: $(units:%=$B/test/%) $(fuzzers:fuzz_%=$B/test/replay_%) $(programs) stops
 
 # The programs that the death tests kill; never what is shipped.
 stops:
-	$Q$(MAKE) --no-print-directory MODE=stops B=$B/stops all $B/stops/test/test_launch
+	$Q$(MAKE) --no-print-directory MODE=stops BESIDE=$(MODE) B=$B/stops all $B/stops/test/test_launch
 
 check-docs: docs/PROTOCOL.md $B/test/protodoc	## is docs/PROTOCOL.md what the table says?
 	$Q$B/test/protodoc | diff -u docs/PROTOCOL.md - || { echo "docs/PROTOCOL.md is stale: run 'make docs'"; exit 1; }
