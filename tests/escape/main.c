@@ -6,6 +6,8 @@
  *   escape --victim FILE       a process to be attacked: holds FILE open, has a secret in
  *                              memory, says "pid address", and says at the end of its
  *                              standard input what has become of it
+ *   escape --neighbour=NAME    leaves files of that name in /tmp and /dev/shm, says "ready", and
+ *                              waits for its end
  *
  * One line for each: NAME and ESCAPED, CONTAINED, BOUNDED, ABSENT, BROKEN, an errno's name, or
  * "signal N".
@@ -226,6 +228,24 @@ victim(const char *file)
 	return fd < 0;
 }
 
+static int
+neighbour(const char *name)
+{
+	static const char *const dirs[] = { "/tmp", "/dev/shm" };
+	char path[256];
+
+	setpgid(0, 0);
+	for (int i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "%s/%s", dirs[i], name);
+		if (open(path, O_WRONLY | O_CREAT, 0644) < 0)
+			return 1;
+	}
+	puts("ready");
+	fflush(stdout);
+	for (;;)
+		pause();
+}
+
 int
 main(int argc, char **argv)
 {
@@ -234,6 +254,8 @@ main(int argc, char **argv)
 
 	if (argc == 3 && strcmp(argv[1], "--victim") == 0)
 		return victim(argv[2]);
+	if (argc == 2 && strncmp(argv[1], "--neighbour=", 12) == 0)
+		return neighbour(argv[1] + 12);
 	if (argc == 2 && strcmp(argv[1], "--list") == 0) {
 		for (e = __start_escapes; e < __stop_escapes; e++)
 			puts((*e)->name);

@@ -32,6 +32,7 @@ PROGRAM = wire.BUILD / "escape" / "escape"
 CAISSON = wire.program("caisson")
 CHAMBER_RUN = wire.program("program/chamber_run")
 PROFILES = ("native", "interpreter", "jit", "provider")  # the last is on no command line
+CONTROLS = ("plain", "ns", "tty", "leak", "link", "next", "nobody")  # and root
 WAIT = 4 * wire.TIMEOUT
 NOBODY = 65534
 
@@ -104,6 +105,7 @@ class World:
                      "shm_name": self.name, "cgroup": self._cgroup()}
         self._make_files()
         self._make_victim()
+        self._make_neighbour()
         self._make_sockets()
         self._make_ipc()
         self._before = self._look()
@@ -143,6 +145,19 @@ class World:
         self._undo.callback(self._end_victim)
         self.args["victim"], self.args["address"] = self.victim.stdout.readline().split()
         self.args["group"] = self.args["victim"]
+
+    def _make_neighbour(self):
+        """What another chamber holds; this one, for the controls, is in none."""
+        name = self.args["neighbour"] = f"{self.name}-neighbour"
+        p = subprocess.Popen([PROGRAM, f"--neighbour={name}"], stdin=subprocess.DEVNULL,
+                             stdout=subprocess.PIPE, start_new_session=True)
+        self.args["neighbour_pid"] = str(p.pid)
+        for path in (f"/tmp/{name}", f"/dev/shm/{name}"):
+            self._undo.callback(pathlib.Path(path).unlink, missing_ok=True)
+        self._undo.callback(p.stdout.close)
+        self._undo.callback(p.wait)
+        self._undo.callback(p.kill)
+        p.stdout.readline()
 
     def _end_victim(self):
         """What it says of itself at its end, "" if it is dead already."""
@@ -275,7 +290,7 @@ def surroundings(control):
                 fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
 
             options = {"stdin": slave, "preexec_fn": take}
-        elif control == "leak":
+        elif control in ("leak", "link"):
             ours, theirs = socket.socketpair()
             undo.enter_context(ours)
             undo.enter_context(theirs)
@@ -359,9 +374,10 @@ def exec_in(profile):
 
 def chamber_of(profile):
     """A chamber that no command line asks for, by the supervisor's own code."""
-    def side(world, names, options, _control):
+    def side(world, names, options, control):
+        more = {"link": ["-l"], "next": ["-a", f"--neighbour={world.args['neighbour']}"]}
         done = _run(
-            [CHAMBER_RUN, "-p", profile, "-m", f"{PROGRAM.parent}:/app", "-m",
+            [CHAMBER_RUN, "-p", profile, *more.get(control, []), "-m", f"{PROGRAM.parent}:/app", "-m",
              f"{world.args['ro']}:{world.args['ro']}", "-m",
              f"{world.args['rw']}:{world.args['rw']}:w", "-t", str(1 << 20), "-n", "64", "-M",
              str(64 << 20), "--", *_words(world, names, "/app/escape")], options)
@@ -382,7 +398,7 @@ def run(side, world, wanted):
     chamber = side not in (without, bubblewrap)
     for t in wanted:
         # Who it is outside, and what is unshared there, concerns a control only.
-        around = side is without or t.control in ("tty", "leak")
+        around = side is without or t.control in ("tty", "leak", "link", "next")
         # What succeeds with mounts would change them for those after it.
         alone = "" if chamber or t.control != "ns" else t.name
         groups.setdefault((t.control if around else "plain", alone), []).append(t.name)
@@ -408,18 +424,18 @@ def attack(world, profile, wanted):
     A technique that ends its chamber needs one of its own, which costs the most; but for
     the profile that is used where none is named, those are launched by the supervisor's code alone.
     """
-    lethal = [t for t in wanted if any(w.startswith("end:") for w in t.expects(profile))]
-    if profile == "provider":
-        return run(chamber_of(profile), world, wanted)
-    if profile == "interpreter":
-        return run(exec_in(profile), world, wanted)
-    return {**run(exec_in(profile), world, [t for t in wanted if t not in lethal]),
-            **run(chamber_of(profile), world, lethal)}
+    def by_command(t):
+        if profile == "provider" or t.control in ("link", "next"):
+            return False
+        return profile == "interpreter" or not any(w[:4] == "end:" for w in t.expects(profile))
+
+    return {**run(exec_in(profile), world, [t for t in wanted if by_command(t)]),
+            **run(chamber_of(profile), world, [t for t in wanted if not by_command(t)])}
 
 
 def controls(world, wanted):
     """Outcomes without a chamber; "no control: why" for those that this user has none of."""
-    able = [t for t in wanted if t.control in ("plain", "ns", "tty", "leak", "nobody") or
+    able = [t for t in wanted if t.control in CONTROLS or
             t.control == "root" and ROOT]
     outcomes = run(without, world, able)
     for t in wanted:

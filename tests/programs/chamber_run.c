@@ -4,14 +4,17 @@
  *
  *   chamber_run [-p PROFILE] [-m SOURCE:TARGET[:w]]... [-t TMP_BYTES] [-n PIDS] [-M MEMORY]
  *       [-c CPU_SECONDS] [-C CPU_PERCENT] [-k MS] [-I] [-N] [-L] [-l]
- *       [-r LAYER,...] -- PROGRAM [ARGUMENT]...
+ *       [-r LAYER,...] [-a ARGUMENT] -- PROGRAM [ARGUMENT]...
  *
  * -l: with a link as descriptor 3.
  * -L: say how far each layer holds; -r: these are required.
+ * -a: a neighbour: first PROGRAM ARGUMENT, in a chamber of the same kind and the same supervisor,
+ * which stays until the end; it is waited for until it has said something.
  * -k: kill with ENDING_canceled that many ms after the start; -I: no init; -N: the host's
  * network.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +32,20 @@ static int status = 125;
 static long kill_ms = -1;
 static bool show_layers;
 static struct event *kill_timer;
+
+/* The chamber next door. */
+static struct {
+	struct launch *launch; /* NULL: there is none, or not any more */
+	struct event *ready;
+	int said_fd;
+} neighbour;
+
+/* What is launched when the neighbour has spoken. */
+static struct {
+	struct event_base *base;
+	struct chamber *chamber;
+	const struct launch_handler *handler;
+} waiting;
 
 static void
 on_timer(evutil_socket_t fd, short events, void *arg)
@@ -110,7 +127,82 @@ on_exit_facts(struct launch *l, const struct exit_facts *exit, void *arg)
 	status = exit->kind == EXIT_EXITED ? exit->status : 128 + exit->status;
 	if (kill_timer != NULL)
 		event_free(kill_timer);
+	if (neighbour.launch != NULL)
+		launch_kill(neighbour.launch, ENDING_canceled);
+	else
+		event_base_loopexit(arg, NULL);
+}
+
+static void
+launch_now(struct event_base *base, struct chamber *c, const struct launch_handler *handler)
+{
+	enum layer layer;
+	struct launch *l;
+	int ret = launch_start(base, c, handler, base, &l, &layer);
+
+	if (ret < 0)
+		on_refused(NULL, layer, -ret, NULL, base);
+}
+
+/* ---- the neighbour ---- */
+
+static void
+on_neighbour_started(struct launch *l, void *arg)
+{
+	(void)l;
+	(void)arg;
+}
+
+static void
+on_neighbour_exit(struct launch *l, const struct exit_facts *exit, void *arg)
+{
+	(void)l;
+	(void)exit;
+	neighbour.launch = NULL;
 	event_base_loopexit(arg, NULL);
+}
+
+static void
+on_neighbour_ready(evutil_socket_t fd, short events, void *arg)
+{
+	char said[64];
+
+	(void)events;
+	(void)arg;
+	event_free(neighbour.ready);
+	if (read((int)fd, said, sizeof(said)) > 0)
+		launch_now(waiting.base, waiting.chamber, waiting.handler);
+}
+
+static void
+neighbour_first(struct event_base *base, struct chamber *c, char *argument,
+    const struct launch_handler *then, const struct uid_claim *claim)
+{
+	static const struct launch_handler handler = { on_neighbour_started, on_refused,
+		on_neighbour_exit };
+	char *argv[] = { c->argv[0], argument, NULL };
+	struct chamber next = *c;
+	enum layer layer;
+	int out[2], ret;
+
+	if (pipe2(out, O_CLOEXEC) < 0)
+		abort();
+	next.argv = argv;
+	next.fds = (int[]){ 0, out[1], 2 };
+	next.nfds = 3;
+	next.uid = next.gid = claim->uid;
+	neighbour.said_fd = out[0];
+	waiting.base = base;
+	waiting.chamber = c;
+	waiting.handler = then;
+	ret = launch_start(base, &next, &handler, base, &neighbour.launch, &layer);
+	close(out[1]);
+	if (ret < 0) {
+		on_refused(NULL, layer, -ret, NULL, base);
+		return;
+	}
+	neighbour.ready = event_new(base, out[0], EV_READ, on_neighbour_ready, NULL);
+	event_add(neighbour.ready, NULL);
 }
 
 static void
@@ -163,13 +255,12 @@ main(int argc, char **argv)
 		.fds = fds, .nfds = 3, .init = true, .die_with_parent = true };
 	const struct launch_handler handler = { on_started, on_refused, on_exit_facts };
 	struct uid_range range = { 3200000, 1000 };
-	struct uid_claim claim = UID_CLAIM_NONE;
+	struct uid_claim claim = UID_CLAIM_NONE, other = UID_CLAIM_NONE;
 	struct event_base *base = event_base_new();
-	enum layer layer;
-	struct launch *l;
-	int opt, ret;
+	char *ahead = NULL;
+	int opt;
 
-	while ((opt = getopt(argc, argv, "+p:m:t:n:M:c:C:k:INLlr:")) != -1) {
+	while ((opt = getopt(argc, argv, "+p:m:t:n:M:c:C:k:INLlr:a:")) != -1) {
 		switch (opt) {
 		case 'p': c.profile = profile_named(optarg); break;
 		case 'm': add_mount(&c, mounts, optarg); break;
@@ -183,6 +274,7 @@ main(int argc, char **argv)
 		case 'l': c.nfds = add_link(fds); break;
 		case 'L': show_layers = true; break;
 		case 'r': c.required = layers_of(optarg); break;
+		case 'a': ahead = optarg; break;
 		case 'N': c.network = true; break;
 		default: return 125;
 		}
@@ -190,12 +282,13 @@ main(int argc, char **argv)
 	c.argv = argv + optind;
 	if (uid_is_root() && uid_claim(&range, &claim) == 0)
 		c.uid = c.gid = claim.uid;
-	ret = launch_start(base, &c, &handler, base, &l, &layer);
-	if (ret < 0)
-		on_refused(NULL, layer, -ret, NULL, base);
-	else
-		event_base_dispatch(base);
+	if (ahead == NULL)
+		launch_now(base, &c, &handler);
+	else if (!uid_is_root() || uid_claim(&range, &other) == 0)
+		neighbour_first(base, &c, ahead, &handler, &other);
+	event_base_dispatch(base);
 	event_base_free(base);
+	uid_release(&other);
 	uid_release(&claim);
 	return status;
 }

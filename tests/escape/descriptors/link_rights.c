@@ -4,7 +4,7 @@
  */
 #include "tests/escape/escape.h"
 
-ESCAPE(dup_third)
+ESCAPE(link_rights)
 {
 	char control[CMSG_SPACE(sizeof(int))] = "";
 	struct iovec v = { (char[]){ "x" }, 1 };
