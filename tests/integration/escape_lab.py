@@ -421,16 +421,19 @@ def run(side, world, wanted):
 def attack(world, profile, wanted):
     """run() from a chamber of `profile`: by the command, as far as it starts such ones.
 
-    A technique that ends its chamber needs one of its own, which costs the most; but for
-    the profile that is used where none is named, those are launched by the supervisor's code alone.
+    A technique that ends its chamber needs one of its own, which costs the most: of those one of
+    each kind is run by the command, the others are launched by the supervisor's code alone.
     """
-    def by_command(t):
-        if profile == "provider" or t.control in ("link", "next"):
-            return False
-        return profile == "interpreter" or not any(w[:4] == "end:" for w in t.expects(profile))
-
-    return {**run(exec_in(profile), world, [t for t in wanted if by_command(t)]),
-            **run(chamber_of(profile), world, [t for t in wanted if not by_command(t)])}
+    by_command, kinds = [], set()
+    for t in wanted if profile != "provider" else ():
+        lethal = any(word.startswith("end:") for word in t.expects(profile))
+        if t.control in ("link", "next") or lethal and t.kind in kinds:
+            continue
+        by_command.append(t)
+        if lethal:
+            kinds.add(t.kind)
+    return {**run(exec_in(profile), world, by_command),
+            **run(chamber_of(profile), world, [t for t in wanted if t not in by_command])}
 
 
 def controls(world, wanted):
