@@ -16,6 +16,7 @@ from real import WAIT, Case, ending, output_of
 from wire import Broker, Denied, Failed, caisson
 
 EXAMPLES = wire.ROOT / "examples"
+TIMEOUT = 300  # of this file, for run.py
 NODE = "/usr/bin/node"
 
 
@@ -577,8 +578,10 @@ providers: [{{ id: files, builtin: files, root: {self.root} }}]
         status, out, err = self.caisson("run", "-c", EXAMPLES / "node.yaml", "-m", '{"path": "docs"}')
         self.assertEqual((status, err), (0, ""))
         out = json.loads(out)
-        self.assertEqual((out["pages"], out["broken"]),
-                         (len(list((wire.ROOT / "docs").glob("*.md"))), {}))
+        self.assertEqual(out["pages"], len(list((wire.ROOT / "docs").glob("*.md"))))
+        # A page may link to what the grant does not cover; nothing else may be wrong.
+        leaves = {path for path in out["broken"] if not path.startswith("docs/")}
+        self.assertEqual(out["broken"], dict.fromkeys(leaves, "no_matching_grant"))
         self.assertGreater(out["links"], 0)
 
 
