@@ -18,7 +18,7 @@
  *   record.c       records of the journal, and the keyed digests in them
  *
  * Everything runs on one event_base in one thread; objects are freed by their owner, and
- * never from below a callback of their own (link.h's rule; a session goes by its timer).
+ * never from below a callback of their own (link.h's rule; a session goes by its alarm).
  */
 #ifndef BROKER_BROKER_H
 #define BROKER_BROKER_H
@@ -31,6 +31,7 @@
 #include "broker/authority/authority.h"
 #include "broker/config.h"
 #include "broker/journal.h"
+#include "common/alarm.h"
 #include "common/control.h"
 #include "common/endings.h"
 #include "common/link.h"
@@ -107,7 +108,7 @@ struct session {
 	bool closing; /* the operation has ended; children are going */
 	uint64_t kill_at_ms; /* when closing: the tree is killed then; 0: was */
 	uint64_t half_at_ms; /* one half of the worker's end has come; the other is given up then; 0: none */
-	struct event *timer;
+	struct alarm alarm; /* the next instant that matters */
 	TAILQ_ENTRY(session) link; /* broker.sessions */
 };
 
@@ -224,6 +225,7 @@ struct ended {
 
 struct broker {
 	struct event_base *base;
+	struct alarms *alarms;
 	struct config *config;
 	struct journal *journal; /* NULL until the state has arrived */
 	const struct journal_io *journal_io;
@@ -338,7 +340,7 @@ void session_close(struct session *s, uint64_t grace_ms);
 void session_flow(struct session *s);
 /* What a worker that is gone has written was just read, or may be read again. */
 void session_streams_moved(struct session *s);
-/* Sets the timer to the next instant that matters to this session. */
+/* Sets the alarm to the next instant that matters to this session. */
 void session_arm(struct session *s);
 /* The supervisor is gone: nobody reports exits any more, and the children die with it. */
 void session_orphan(struct session *s);

@@ -218,7 +218,7 @@ call_unreserve(struct call *c)
 	call_release(b, c->operation, c);
 }
 
-/* The deadline has passed, and the timer that ends the turn is behind this in the loop. */
+/* The deadline has passed, and the alarm that ends the turn is behind this in the loop. */
 static bool
 is_past_deadline(const struct operation *op)
 {

@@ -123,6 +123,12 @@ journal_on_turn(evutil_socket_t fd, short events, void *arg)
 }
 
 static void
+journal_on_late(void *arg)
+{
+	turn(arg);
+}
+
+static void
 journal_on_sync(evutil_socket_t fd, short events, void *arg)
 {
 	struct journal *j = arg;
@@ -134,23 +140,19 @@ journal_on_sync(evutil_socket_t fd, short events, void *arg)
 }
 
 static void
-journal_on_stall(evutil_socket_t fd, short events, void *arg)
+journal_on_stall(void *arg)
 {
 	struct journal *j = arg;
 
-	(void)fd;
-	(void)events;
 	journal_give_up_sync(j);
 	turn(j);
 }
 
 static void
-journal_on_retry(evutil_socket_t fd, short events, void *arg)
+journal_on_retry(void *arg)
 {
 	struct journal *j = arg;
 
-	(void)fd;
-	(void)events;
 	j->barren = 0; /* waited for */
 	if (j->phase == PHASE_NONE && j->next_fd >= 0)
 		journal_begin(j);
@@ -181,13 +183,14 @@ journal_create(struct event_base *base, const struct journal_io *io, bool durabl
 	j->phase = PHASE_UNKNOWN;
 	j->sync = journal_sync_create(io);
 	j->turn = event_new(base, -1, 0, journal_on_turn, j);
-	j->late = evtimer_new(base, journal_on_turn, j);
-	j->retry = evtimer_new(base, journal_on_retry, j);
-	j->stall = evtimer_new(base, journal_on_stall, j);
+	j->alarms = alarms_create(base);
+	j->late = (struct alarm){ .fn = journal_on_late, .arg = j };
+	j->retry = (struct alarm){ .fn = journal_on_retry, .arg = j };
+	j->stall = (struct alarm){ .fn = journal_on_stall, .arg = j };
 	if (j->sync)
 		j->on_sync = event_new(
 		    base, journal_sync_fd(j->sync), EV_READ | EV_PERSIST, journal_on_sync, j);
-	if (!j->turn || !j->late || !j->retry || !j->stall || !j->on_sync ||
+	if (!j->turn || !j->alarms || !j->on_sync ||
 	    event_add(j->on_sync, NULL) < 0) {
 		ret = errno;
 		journal_destroy(j);
@@ -248,14 +251,12 @@ journal_destroy(struct journal *j)
 	journal_sync_destroy(j->sync);
 	if (j->turn)
 		event_free(j->turn);
-	if (j->late)
-		event_free(j->late);
 	if (j->on_sync)
 		event_free(j->on_sync);
-	if (j->retry)
-		event_free(j->retry);
-	if (j->stall)
-		event_free(j->stall);
+	alarm_clear(&j->late);
+	alarm_clear(&j->retry);
+	alarm_clear(&j->stall);
+	alarms_destroy(j->alarms);
 	if (j->fd >= 0)
 		close(j->fd);
 	if (j->next_fd >= 0)
@@ -298,7 +299,7 @@ journal_no_segment(struct journal *j, int error)
 {
 	log_error("no new journal segment: %s", strerror(error));
 	j->asked = false;
-	event_add(j->retry, &(struct timeval){ .tv_sec = JOURNAL_RETRY_S });
+	journal_alarm(j, &j->retry, JOURNAL_RETRY_MS);
 }
 
 /* Where a record of `n` bytes, head included, goes: 1: `out`; 0: held; negative: nowhere. */
@@ -361,12 +362,11 @@ append_out(
 	/* The next segment in time, so that normal operation never waits for it. */
 	if (j->length + j->out.n > (j->reserved - reserve_of(j->reserved)) / 2)
 		journal_want_segment(j);
-	/* The timer is not taken back when company comes first: that would be most times. */
+	/* The alarm is not taken back when company comes first: that would be most times. */
 	if (class != JOURNAL_OUTCOME)
 		journal_wake(j);
-	else if (!evtimer_pending(j->late, NULL))
-		event_add(j->late, &(struct timeval){ .tv_sec = journal_late_ms() / 1000,
-				       .tv_usec = journal_late_ms() % 1000 * 1000 });
+	else
+		journal_alarm(j, &j->late, journal_late_ms());
 	return 0;
 }
 

@@ -86,9 +86,8 @@ void journal_segment(struct journal *j, int fd, uint64_t number, uint64_t reserv
 void journal_no_segment(struct journal *j, int error);
 
 /*
- * How long an outcome, which follows its reply (D-11), waits for company.  A timer due
- * before the kernel's next tick is set in hardware anew for every wait of the loop, a trap
- * each on a virtual machine: 2 ms here made a call a third slower.
+ * How long an outcome, which follows its reply (D-11), waits for company: the decision of the
+ * next call, in most turns.
  */
 #define JOURNAL_LATE_MS 50
 

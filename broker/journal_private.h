@@ -7,10 +7,11 @@
 
 #include "broker/journal.h"
 #include "broker/journal_sync.h"
+#include "common/alarm.h"
 
 struct event;
 
-#define JOURNAL_RETRY_S 1 /* between two requests for a segment that could not be made */
+#define JOURNAL_RETRY_MS 1000 /* between two requests for a segment that could not be made */
 
 enum phase {
 	PHASE_UNKNOWN, /* the ledger has not spoken */
@@ -41,10 +42,11 @@ struct journal {
 	void *arg;
 	bool durable;
 	struct event *turn; /* active: something is left for the end of this turn */
-	struct event *late; /* pending: an outcome waits for company */
 	struct event *on_sync;
-	struct event *retry;
-	struct event *stall; /* pending while a sync is on its way */
+	struct alarms *alarms;
+	struct alarm late; /* set: an outcome waits for company */
+	struct alarm retry;
+	struct alarm stall; /* set while a sync is on its way */
 	uint32_t stall_ms;
 	struct journal_sync *sync;
 	enum phase phase;
@@ -85,6 +87,8 @@ int journal_waiter_push(
 /* Something is left for the end of this turn of the loop. */
 void journal_wake(struct journal *j);
 void journal_want_segment(struct journal *j);
+/* Sets the alarm unless it is set. */
+void journal_alarm(struct journal *j, struct alarm *a, uint64_t in_ms);
 
 /* Keeps a packed record for the next segment.  Returns 0, -ENOSPC or -ENOMEM. */
 int journal_hold(struct journal *j, const uint8_t *p, size_t n);

@@ -64,13 +64,20 @@ journal_wake(struct journal *j)
 }
 
 void
+journal_alarm(struct journal *j, struct alarm *a, uint64_t in_ms)
+{
+	if (a->at_ms == 0)
+		alarm_set(j->alarms, a, clock_ms() + in_ms);
+}
+
+void
 journal_want_segment(struct journal *j)
 {
-	if (j->asked || j->next_fd >= 0 || evtimer_pending(j->retry, NULL))
+	if (j->asked || j->next_fd >= 0 || j->retry.at_ms != 0)
 		return;
 	if (j->failed && !j->proven && j->barren > 0) {
 		/* The next may be no better, and a disk is not filled with beginnings. */
-		event_add(j->retry, &(struct timeval){ .tv_sec = JOURNAL_RETRY_S });
+		journal_alarm(j, &j->retry, JOURNAL_RETRY_MS);
 		return;
 	}
 	j->want = true;
@@ -176,10 +183,8 @@ drop_held(struct journal *j)
 static void
 watch_sync(struct journal *j)
 {
-	if (j->stall_ms != 0 && !evtimer_pending(j->stall, NULL))
-		event_add(j->stall,
-		    &(struct timeval){ .tv_sec = j->stall_ms / 1000,
-			.tv_usec = j->stall_ms % 1000 * 1000 });
+	if (j->stall_ms != 0)
+		journal_alarm(j, &j->stall, j->stall_ms);
 }
 
 void
@@ -311,7 +316,7 @@ journal_begin(struct journal *j)
 		j->segment--;
 		j->length = previous;
 		j->out.n = 0;
-		event_add(j->retry, &(struct timeval){ .tv_sec = JOURNAL_RETRY_S });
+		journal_alarm(j, &j->retry, JOURNAL_RETRY_MS);
 		return;
 	}
 	j->length = 0;
@@ -351,7 +356,7 @@ journal_settle_sync(struct journal *j)
 
 	if (j->phase != PHASE_OPEN && j->phase != PHASE_LEAVING)
 		return;
-	event_del(j->stall);
+	alarm_clear(&j->stall);
 	if (r.synced > j->synced_seq) {
 		j->synced_seq = r.synced;
 		j->proven = true;
@@ -383,7 +388,7 @@ journal_give_up_sync(struct journal *j)
 	journal_flush(j);
 	if (j->phase == PHASE_OPEN)
 		journal_leave(j);
-	event_del(j->stall);
+	alarm_clear(&j->stall);
 	j->failed = true;
 	if (j->durable)
 		refuse(j, j->synced_seq + 1, j->written_seq);

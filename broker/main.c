@@ -114,8 +114,9 @@ broker_init(struct broker *b)
 	b->journal_io = &journal_io_system;
 	b->digest = digest_create(b->config->key);
 	b->base = event_base_new();
-	if (b->base == NULL || b->digest == NULL)
-		fatal("cannot start: out of memory");
+	b->alarms = b->base != NULL ? alarms_create(b->base) : NULL;
+	if (b->alarms == NULL || b->digest == NULL)
+		fatal("cannot start: out of memory or descriptors");
 	b->on_journal = main_on_journal;
 	b->on_settled = main_on_settled;
 	TAILQ_INIT(&b->sessions);
@@ -140,6 +141,7 @@ broker_finish(struct broker *b)
 	buf_finish(&b->record);
 	digest_destroy(b->digest);
 	config_destroy(b->config);
+	alarms_destroy(b->alarms);
 	event_base_free(b->base);
 }
 

@@ -122,7 +122,7 @@ session_destroy(struct session *s)
 		pipe_close(&s->providers[i].err);
 		call_forget_late(&s->providers[i]);
 	}
-	event_free(s->timer);
+	alarm_clear(&s->alarm);
 	operation_destroy(s->operation);
 	free(s->providers);
 	free(s);
@@ -218,14 +218,12 @@ session_half_passed(struct session *s)
 }
 
 static void
-session_on_timer(evutil_socket_t fd, short events, void *arg)
+session_on_alarm(void *arg)
 {
 	struct session *s = arg;
 	struct operation *op = s->operation;
 	uint64_t now;
 
-	(void)fd;
-	(void)events;
 	broker_tick(s->broker);
 	now = s->broker->now_ms;
 	if (!op->ended && op->turn != NULL && op->turn->drain_at_ms != 0 &&
@@ -258,8 +256,7 @@ void
 session_arm(struct session *s)
 {
 	const struct operation *op = s->operation;
-	uint64_t at = 0, in_ms;
-	struct timeval tv;
+	uint64_t at = 0;
 
 	if (session_is_over(s))
 		at = s->broker->now_ms;
@@ -270,14 +267,10 @@ session_arm(struct session *s)
 	}
 	earlier(&at, s->half_at_ms);
 	earlier(&at, s->kill_at_ms);
-	if (at == 0) {
-		event_del(s->timer);
-		return;
-	}
-	in_ms = at > s->broker->now_ms ? at - s->broker->now_ms : 0;
-	tv.tv_sec = (time_t)(in_ms / 1000);
-	tv.tv_usec = (suseconds_t)(in_ms % 1000) * 1000;
-	event_add(s->timer, &tv);
+	if (at == 0)
+		alarm_clear(&s->alarm);
+	else
+		alarm_set(s->broker->alarms, &s->alarm, at);
 }
 
 void
@@ -313,12 +306,9 @@ session_create(struct broker *b, struct operation *op)
 	s->broker = b;
 	s->id = b->next_session++;
 	s->operation = op;
-	s->timer = event_new(b->base, -1, 0, session_on_timer, s);
+	s->alarm = (struct alarm){ .fn = session_on_alarm, .arg = s };
 	s->providers = calloc(n + 1, sizeof *s->providers);
-	if (s->timer == NULL || s->providers == NULL) {
-		if (s->timer != NULL)
-			event_free(s->timer);
-		free(s->providers);
+	if (s->providers == NULL) {
 		free(s);
 		return NULL;
 	}

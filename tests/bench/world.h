@@ -113,6 +113,7 @@ broker_process(const struct world *w, int control_fd, int config_fd)
 	b.journal_io = w->null_journal ? &null_io : &journal_io_system;
 	b.digest = digest_create(b.config->key);
 	b.base = event_base_new();
+	b.alarms = alarms_create(b.base);
 	b.on_journal = world_on_journal;
 	b.on_settled = world_on_settled;
 	TAILQ_INIT(&b.sessions);

@@ -131,6 +131,7 @@ class Running(real.Case):
             "streams": r"pipe:\[\d+\]",
             "the loop": r"anon_inode:\[eventpoll\]",
             "the sync thread": r"anon_inode:\[eventfd\]",
+            "alarms": r"anon_inode:\[timerfd\]",
             "nothing": r"/dev/null",
             "the journal": r".*/journal\.\d{8}",
         }

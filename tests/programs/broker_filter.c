@@ -93,6 +93,7 @@ ATTACK(try_reopen, syscall(SYS_open, env.proc, O_WRONLY))
 ATTACK(try_memfd, syscall(SYS_memfd_create, "x", 0))
 ATTACK(try_io_uring, syscall(SYS_io_uring_setup, 1, &(struct io_uring_params){ 0 }))
 ATTACK(try_pipe, syscall(SYS_pipe2, (int[2]){ 0, 0 }, 0))
+ATTACK(try_timerfd, syscall(SYS_timerfd_create, CLOCK_MONOTONIC, 0))
 ATTACK(try_eventfd, syscall(SYS_eventfd2, 0, 0))
 ATTACK(try_epoll_create, syscall(SYS_epoll_create1, 0))
 ATTACK(try_inotify, syscall(SYS_inotify_init1, 0))
@@ -255,7 +256,7 @@ static const struct attack {
 #define A(name) { #name, name }
 	A(try_open), A(try_openat), A(try_openat_path), A(try_openat2), A(try_creat),
 	A(try_handle), A(try_reopen), A(try_memfd), A(try_io_uring), A(try_pipe),
-	A(try_eventfd), A(try_epoll_create), A(try_inotify), A(try_pidfd_open), A(try_mkdir),
+	A(try_eventfd), A(try_timerfd), A(try_epoll_create), A(try_inotify), A(try_pidfd_open), A(try_mkdir),
 	A(try_stat), A(try_readlink), A(try_socket), A(try_socket_inet), A(try_socketpair),
 	A(try_bind), A(try_connect), A(try_listen), A(try_accept), A(try_send), A(try_sendto),
 	A(try_setsockopt), A(try_execve), A(try_execveat), A(try_fork), A(try_clone),
