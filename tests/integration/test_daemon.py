@@ -295,6 +295,28 @@ grants:
         self.assertEqual(len(ended), 3)
         self.assertEqual(real.left_over(), [])
 
+    def test_every_operation_ends_once_whatever_ends_the_daemons(self):  # D-2, D-16
+        begun = set()
+        for i in range(6):
+            d = Daemon(self)
+            peer = d.client()
+            begun |= {waiting(peer) for _ in range(i % 3)}
+            # One more is somewhere on its way.
+            peer.request("operation.submit", kind="turn", runtime="a", message={"say": 1})
+            if i % 2:
+                d.process.kill()
+                d.process.wait()
+            else:
+                self.assertEqual(d.end(), 0)
+            peer.close()
+        self.assertEqual(Daemon(self).end(), 0)
+        self.assertIn('"valid":true', self.verified().replace(" ", ""))
+        records = self.records()
+        accepted = [r["operation"] for r in records if r["type"] == "operation.accepted"]
+        ended = [r["operation"] for r in records if r["type"] == "operation.ended"]
+        self.assertEqual(sorted(accepted), sorted(ended))
+        self.assertLessEqual(begun, set(accepted))
+
     def test_a_broker_that_dies_is_replaced_and_clients_come_back(self):  # D-4, D-11
         d = Daemon(self)
         peer = d.client()
