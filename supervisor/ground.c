@@ -31,10 +31,10 @@ struct ground_root {
 };
 
 static struct {
-	int user_fd, network_fd, mounts_fd;
+	int user_fd, network_fd, time_fd, mounts_fd;
 	unsigned nroots;
 	TAILQ_HEAD(ground_roots, ground_root) roots; /* the one that served last is first */
-} held = { .user_fd = -1, .network_fd = -1, .mounts_fd = -1,
+} held = { .user_fd = -1, .network_fd = -1, .time_fd = -1, .mounts_fd = -1,
 	.roots = TAILQ_HEAD_INITIALIZER(held.roots) };
 
 static void
@@ -250,6 +250,10 @@ ground_find(struct plan_header *h, int ret_fds[GROUND_FDS_MAX], struct ground_ro
 		h->flags |= PLAN_HAS_NETWORK;
 		ret_fds[n++] = held.network_fd;
 	}
+	if (h->flags & PLAN_TIME && held.time_fd >= 0 && (root || h->flags & PLAN_HAS_USER)) {
+		h->flags |= PLAN_HAS_TIME;
+		ret_fds[n++] = held.time_fd;
+	}
 	fd = find_root(h, ret_root);
 	if (fd >= 0)
 		ret_fds[n++] = fd;
@@ -289,8 +293,11 @@ int
 ground_keep(enum launch_stage stage, int fd, struct ground_root **root)
 {
 	static const int types[STAGE_MAX] = { [STAGE_USER] = CLONE_NEWUSER,
-		[STAGE_NETWORK] = CLONE_NEWNET, [STAGE_ROOT] = CLONE_NEWNS };
-	int *place = stage == STAGE_USER ? &held.user_fd : &held.network_fd;
+		[STAGE_NETWORK] = CLONE_NEWNET, [STAGE_TIME] = CLONE_NEWTIME,
+		[STAGE_ROOT] = CLONE_NEWNS };
+	int *place = stage == STAGE_USER ? &held.user_fd :
+	    stage == STAGE_NETWORK	 ? &held.network_fd :
+					   &held.time_fd;
 
 	if (ioctl(fd, NS_GET_NSTYPE) != types[stage]) {
 		close(fd);

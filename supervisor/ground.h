@@ -15,7 +15,7 @@
 
 #include "worker/plan.h"
 
-#define GROUND_FDS_MAX 3
+#define GROUND_FDS_MAX 4
 
 /* What a root looks like and what it is made of. */
 struct ground_root;

@@ -67,6 +67,7 @@ static const unsigned stage_after[STAGE_MAX] = {
 	[STAGE_ERROR] = 0,
 	[STAGE_USER] = 0,
 	[STAGE_NETWORK] = 0,
+	[STAGE_TIME] = 0,
 	[STAGE_ROOT] = 0,
 	[STAGE_RUNTIME] = 0,
 	[STAGE_LISTENER] = 0,
@@ -77,6 +78,7 @@ static const unsigned stage_after[STAGE_MAX] = {
 static const bool stage_brings_fd[STAGE_MAX] = {
 	[STAGE_USER] = true,
 	[STAGE_NETWORK] = true,
+	[STAGE_TIME] = true,
 	[STAGE_ROOT] = true,
 	[STAGE_RUNTIME] = true,
 };
@@ -335,6 +337,7 @@ handle_report(struct launch *l, const struct launch_report *r, int fd)
 		break;
 	case STAGE_USER:
 	case STAGE_NETWORK:
+	case STAGE_TIME:
 	case STAGE_ROOT:
 		if (ground_keep(r->stage, fd, &l->root) < 0)
 			launch_fail(l, LAYER_HANDSHAKE, EPROTO);

@@ -479,6 +479,9 @@ launch_plan_create(const struct chamber *c, const struct cgroup_entry *group,
 	d.h.nfds = (uint32_t)(c->nfds < 3 ? 3 : c->nfds);
 	d.h.flags = (c->init ? PLAN_INIT : 0) | (c->network ? PLAN_NETWORK : 0) |
 	    (c->die_with_parent ? PLAN_DIE_WITH_PARENT : 0) | (profile->mdwe ? PLAN_MDWE : 0);
+	/* Broker and ledger are ours, and speak of instants with others of ours. */
+	if (profile->filtered)
+		d.h.flags |= PLAN_TIME;
 	if (may_share_network(c))
 		d.h.flags |= PLAN_SHARED_NETWORK;
 	d.h.optional = profile->optional & LAYERS_OPTIONAL & ~c->required;

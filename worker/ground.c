@@ -6,11 +6,13 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "common/child.h"
 #include "common/util.h"
 #include "worker/kernel.h"
 #include "worker/stop.h"
+#include "worker/text.h"
 #include "worker/worker.h"
 
 static int proc_fd = -1, next_fd;
@@ -115,6 +117,48 @@ network_enter(const struct plan *p)
 	hand_up(STAGE_NETWORK, "self/ns/net", LAYER_NETWORK);
 }
 
+/* One line of timens_offsets: the clock shows what has passed since now. */
+static int
+clock_restart(const char *name, clockid_t clock)
+{
+	char line[64];
+	struct text t = TEXT(line);
+	cleanup_fd int fd = ground_open_proc("self/timens_offsets", O_WRONLY);
+	struct timespec now;
+
+	if (fd < 0 || syscall(SYS_clock_gettime, clock, &now) < 0)
+		return -errno;
+	text_add_string(&t, name);
+	text_add_string(&t, " -");
+	text_add_number(&t, (uint64_t)now.tv_sec);
+	text_add_string(&t, " 0\n");
+	return write(fd, t.buf, t.n) == (ssize_t)t.n ? 0 : -errno;
+}
+
+/* How long the host is up says which host it is. */
+static void
+time_enter(const struct plan *p)
+{
+	int ret;
+
+	if (p->h->flags & PLAN_HAS_TIME) {
+		enter(CLONE_NEWTIME, LAYER_TIME);
+	} else {
+		/* The chamber will be in it, as its clocks cannot be set once somebody is. */
+		if (unshare(CLONE_NEWTIME) < 0) {
+			layer_absent(p, LAYER_TIME, errno);
+			return;
+		}
+		ret = clock_restart("monotonic", CLOCK_MONOTONIC);
+		if (ret == 0)
+			ret = clock_restart("boottime", CLOCK_BOOTTIME);
+		if (ret < 0)
+			die(LAYER_TIME, -ret);
+		hand_up(STAGE_TIME, "self/ns/time_for_children", LAYER_TIME);
+	}
+	layer_applied(LAYER_TIME, 1);
+}
+
 static void
 root_enter(const struct plan *p, int *trees)
 {
@@ -144,6 +188,8 @@ ground_enter(const struct plan *p, int *trees)
 		user_enter(p);
 	if (p->h->flags & PLAN_SHARED_NETWORK)
 		network_enter(p);
+	if (p->h->flags & PLAN_TIME)
+		time_enter(p);
 	STOP_POINT("launch.before_root");
 	root_enter(p, trees);
 	STOP_POINT("launch.after_root");

@@ -25,6 +25,11 @@
 #define KERNEL_LANDLOCK_SCOPE_SIGNAL   (1ULL << 1)
 #define KERNEL_LANDLOCK_LOG_NEW_EXEC   (1u << 1) /* ABI 7: audit what the program tries */
 
+/* Not in glibc 2.36's <sched.h>. */
+#ifndef CLONE_NEWTIME
+#define CLONE_NEWTIME 0x00000080
+#endif
+
 /* Memory-deny-write-execute (6.3). */
 #define KERNEL_PR_SET_MDWE	  65
 #define KERNEL_PR_GET_MDWE	  66

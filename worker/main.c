@@ -156,7 +156,8 @@ ground_fds(const struct plan *p)
 {
 	uint32_t f = p->h->flags;
 
-	return !!(f & PLAN_HAS_USER) + !!(f & PLAN_HAS_NETWORK) + !!(f & PLAN_HAS_ROOT);
+	return !!(f & PLAN_HAS_USER) + !!(f & PLAN_HAS_NETWORK) + !!(f & PLAN_HAS_TIME) +
+	    !!(f & PLAN_HAS_ROOT);
 }
 
 static pid_t

@@ -19,7 +19,7 @@
 #include "common/control.h"
 
 #define PLAN_MAGIC   0x4e41504cu
-#define PLAN_VERSION 4u
+#define PLAN_VERSION 5u
 #define PLAN_MAX     (1u << 20) /* bytes: arguments and environment of one program */
 #define PLAN_FDS_MAX 64u
 #define PLAN_NONE    UINT32_MAX /* no string */
@@ -39,7 +39,9 @@ enum plan_flag {
 	/* Descriptors of namespaces that the supervisor holds, after all others and in this order. */
 	PLAN_HAS_USER = 1u << 7, /* without root: the owner of the other two */
 	PLAN_HAS_NETWORK = 1u << 8,
-	PLAN_HAS_ROOT = 1u << 9, /* a mount namespace that looks as the plan says */
+	PLAN_HAS_TIME = 1u << 9,
+	PLAN_HAS_ROOT = 1u << 10, /* a mount namespace that looks as the plan says */
+	PLAN_TIME = 1u << 11, /* clocks that do not tell since when the host is up */
 };
 
 /* What the launcher does to build the root, in this order. */
@@ -110,6 +112,7 @@ enum launch_stage {
 	STAGE_ERROR = 1, /* layer, error: the launch failed; nothing follows */
 	STAGE_USER, /* with a namespace that the plan did not bring: see PLAN_HAS_... */
 	STAGE_NETWORK,
+	STAGE_TIME,
 	STAGE_ROOT,
 	STAGE_RUNTIME, /* with the runtime's pidfd; only with PLAN_INIT */
 	STAGE_LISTENER, /* value: number of the listener in the runtime's process, or -1 */

@@ -16,6 +16,8 @@ RUN = os.path.join(BUILD, "test", "program", "chamber_run")
 # and the supervisor make some of them too: then nothing starts, which is as good.
 CALLS = (
     ("clone3", 2, {"user namespace", "namespaces", "rlimits", "uid"}),
+    ("unshare", 4, {"user namespace", "namespaces", "network"}),
+    ("fchmodat", 2, {"network"}),
     ("setresgid", 1, {"uid"}),
     ("setresuid", 1, {"uid"}),
     ("sethostname", 1, {"namespaces"}),

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 import unittest
 
 from wire import SANITIZED
@@ -100,6 +101,15 @@ class OlderKernel(unittest.TestCase):
             self.assertEqual((out, end["event"], end["layer"]), ("", "refused", "landlock"))
             self.assertIn(remedy, end["why"])
 
+    def test_time_namespace(self):
+        # Which of the launcher's unshares it is depends on who runs it.
+        for when in range(1, 6):
+            before = injected(f"unshare:error=EINVAL:when={when}")
+            _, layers, end = run("true", before=before)
+            if layers and layers["time namespace"] < 0:
+                break
+        self.check_absent(f"unshare:error=EINVAL:when={when}", "time namespace", "TIME_NS")
+
     def test_mdwe(self):
         # Which of its prctls it is, counted in the one process that makes it (65 of Linux 6.3).
         with tempfile.NamedTemporaryFile("r") as trace:
@@ -192,6 +202,30 @@ print(enter(user, USER), raise_lo(1), enter(net, NET))
 try: socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
 except OSError as e: print(errno.errorcode[e.errno])
 """
+
+
+class Time(unittest.TestCase):
+    def test_the_clocks_do_not_tell_since_when_the_host_is_up(self):
+        clocks = ("import time\n"
+                  "print(*(int(time.clock_gettime(c)) for c in (1, 7, 0)))\n")
+        out, layers, _ = python(clocks)
+        if layers["time namespace"] < 0:
+            self.skipTest("this kernel has no time namespaces")
+        monotonic, boottime, real = map(int, out.split())
+        host = [int(time.clock_gettime(c)) for c in (1, 7, 0)]
+        if host[1] < 300:
+            self.skipTest("a machine that has just started")
+        self.assertLess(max(monotonic, boottime), host[1] - 100)
+        self.assertLess(abs(real - host[2]), 100)
+
+    def test_waiting_works_as_outside(self):
+        out, _, end = python(
+            "import asyncio, threading, time\n"
+            "def took(f):\n"
+            "    t = time.monotonic(); f(); return time.monotonic() - t >= .05\n"
+            "print(took(lambda: time.sleep(.05)), took(lambda: threading.Event().wait(.05)),\n"
+            "      took(lambda: asyncio.run(asyncio.sleep(.06))))")
+        self.assertEqual((out.split(), end["status"]), (["True"] * 3, 0))
 
 
 class Network(unittest.TestCase):

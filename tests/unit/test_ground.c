@@ -369,7 +369,8 @@ END_TEST
 
 START_TEST(only_a_namespace_of_the_kind_is_kept)
 {
-	static const enum launch_stage stages[] = { STAGE_USER, STAGE_NETWORK, STAGE_ROOT };
+	static const enum launch_stage stages[] = { STAGE_USER, STAGE_NETWORK, STAGE_TIME,
+		STAGE_ROOT };
 	static const char *const paths[] = { "/dev/null", "/proc/self/ns/pid" };
 	struct ground_root *root = NULL;
 
