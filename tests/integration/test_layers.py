@@ -220,11 +220,14 @@ class Time(unittest.TestCase):
 
     def test_waiting_works_as_outside(self):
         out, _, end = python(
-            "import asyncio, threading, time\n"
+            "import asyncio, select, threading, time\n"
             "def took(f):\n"
             "    t = time.monotonic(); f(); return time.monotonic() - t >= .05\n"
-            "print(took(lambda: time.sleep(.05)), took(lambda: threading.Event().wait(.05)),\n"
-            "      took(lambda: asyncio.run(asyncio.sleep(.06))))")
+            "async def later():\n"
+            "    loop = asyncio.get_running_loop(); done = loop.create_future()\n"
+            "    loop.call_later(.06, done.set_result, None); await done\n"
+            "print(took(lambda: select.select([], [], [], .06)),\n"
+            "      took(lambda: threading.Event().wait(.06)), took(lambda: asyncio.run(later())))")
         self.assertEqual((out.split(), end["status"]), (["True"] * 3, 0))
 
 
