@@ -14,7 +14,7 @@
  */
 #include "tests/escape/escape.h"
 
-#define SECONDS 20 /* for one technique */
+#define SECONDS 60 /* for one technique */
 
 extern const struct escape *const __start_escapes[];
 extern const struct escape *const __stop_escapes[];

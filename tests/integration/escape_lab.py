@@ -101,6 +101,13 @@ class World:
         self.dir.chmod(0o755)
         self._undo.callback(self.end_survivor)
         self.name = f"escape-{secrets.token_hex(4)}"
+        try:
+            self._make()
+        except BaseException:
+            self._undo.close()
+            raise
+
+    def _make(self):
         self.args = {"abstract": self.name, "hostname": os.uname().nodename,
                      "shm_name": self.name, "cgroup": self._cgroup()}
         self._make_files()
