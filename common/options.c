@@ -442,7 +442,7 @@ add_environment(struct parser *p)
 		o->has_state = true;
 		o->state = state;
 	}
-	if (p->command != COMMAND_run && !o->has_socket && path != NULL && *path != '\0') {
+	if (p->command & (COMMAND_ps | COMMAND_daemon) && !o->has_socket && path != NULL && *path != '\0') {
 		o->has_socket = true;
 		o->socket = path;
 	}

@@ -133,6 +133,9 @@ START_TEST(the_environment_counts_where_the_line_is_silent)
 	ck_assert_int_eq(PARSE(run, "--socket", "/s"), 0);
 	ck_assert(!o.has_config && !o.has_state);
 	options_finish(&o);
+	ck_assert_int_eq(PARSE(exec, "--", "x"), 0);
+	ck_assert(!o.has_socket && !o.has_config);
+	options_finish(&o);
 	ck_assert_int_eq(PARSE(ps, "-v"), 0);
 	ck_assert_str_eq(o.socket, "/r");
 	options_finish(&o);
