@@ -22,6 +22,7 @@
 struct config_runtime {
 	const char *id, *version;
 	enum operation_kind kind;
+	bool learn; /* its calls are learned, not refused */
 };
 
 struct config_provider {

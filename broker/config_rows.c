@@ -156,6 +156,7 @@ take_runtime(struct config_reader *r, const struct message *m)
 	config_set_row(r, "config.runtime", r->runtimes, out->id);
 	out->version = take_text(r, "version", in->version);
 	out->kind = in->kind;
+	out->learn = in->has_learn && in->learn;
 	return r->error;
 }
 

@@ -282,6 +282,8 @@ operation_submit(struct client *c, uint32_t msgid, const struct msg_operation_su
 	}
 	record_init(&r, b, op, "operation.accepted");
 	RECORD_TEXT(&r.m, detail, m->kind == operation_kind_turn ? "turn" : "command");
+	if (b->config->runtimes[runtime].learn)
+		RECORD_TEXT(&r.m, mode, "learn");
 	r.m.has_sequence = true;
 	r.m.sequence = op->block_end;
 	if (m->has_message && digest_value(b->digest, m->message, digest) == 0) {

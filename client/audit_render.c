@@ -167,6 +167,7 @@ add_line(struct buf *out, struct slice map, bool colour)
 	if (!slice_equal(cause, reason))
 		add_part(out, reason.n ? ": " : "  ", cause);
 	add_part(out, "  ", text_of(map, "detail"));
+	add_part(out, "  NOT A SANDBOX: ", text_of(map, "mode"));
 	while (out->n > 0 && out->p[out->n - 1] == ' ')
 		out->n--;
 	add(out, "\n");

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <event2/event.h>
@@ -15,6 +16,8 @@ struct exec {
 	struct event *input; /* readiness of standard input; pending while it may be read */
 	uint64_t credit;     /* bytes that may still be sent */
 	bool input_over;     /* end-of-file, or the command reads no more */
+	bool aside;	     /* its output goes to standard error, as ours is for something else */
+	int gone_status;     /* of caissond, as waitpid() has it */
 	uint8_t chunk[OUTPUT_CHUNK_MAX];
 };
 
@@ -131,14 +134,17 @@ static void
 exec_on_event(struct operation *op, const struct msg_operation_event *e)
 {
 	struct buf b = { 0 };
+	struct exec *x = op->arg;
 
 	if (op->options->output == OUTPUT_JSONL) {
 		render_jsonl(e, &b);
 		if (!b.failed)
 			sink_write(op->sinks[stream_stdout], b.p, b.n);
 	} else if (e->type == event_type_output && e->has_data) {
-		sink_write(
-		    op->sinks[e->has_stream ? e->stream : stream_stdout], e->data.p, e->data.n);
+		sink_write(op->sinks[x->aside	       ? stream_stderr
+				     : e->has_stream ? e->stream
+						     : stream_stdout],
+		    e->data.p, e->data.n);
 	} else if (exec_says_reason(op, e)) {
 		operation_say_reason(op, e);
 	}
@@ -158,7 +164,13 @@ exec_close_output(struct operation *op, enum stream stream)
 static void
 exec_on_closed(struct operation *op, enum stream stream)
 {
+	struct exec *x = op->arg;
+
+	if (x->aside && stream == stream_stdout)
+		return;
 	exec_close_output(op, stream);
+	if (x->aside)
+		exec_close_output(op, stream_stdout);
 	/* As lines of JSON both streams leave through one. */
 	if (op->options->output == OUTPUT_JSONL && stream == stream_stdout)
 		exec_close_output(op, stream_stderr);
@@ -184,6 +196,14 @@ exec_exit_signaled(int signo)
 	return 128 + signo;
 }
 
+static void
+exec_on_gone(struct operation *op, int status)
+{
+	struct exec *x = op->arg;
+
+	x->gone_status = status;
+}
+
 static const int exec_signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, 0 };
 
 static const struct operation_mode exec_mode = {
@@ -194,6 +214,7 @@ static const struct operation_mode exec_mode = {
 	.on_detached = exec_on_detached,
 	.on_signal = exec_on_signal,
 	.on_closed = exec_on_closed,
+	.on_gone = exec_on_gone,
 	.exit_status = render_exit_exec,
 	.exit_signaled = exec_exit_signaled,
 	.signals = exec_signals,
@@ -205,4 +226,21 @@ exec_main(const struct options *o, int argc, char **argv)
 	static struct exec x; /* 64 KiB: too much for a stack */
 
 	return operation_perform(&exec_mode, &x, o, argc, argv);
+}
+
+int
+exec_learn(const struct options *o, int argc, char **argv, bool *ret_proposed)
+{
+	static struct exec x;
+	struct operation_mode mode = exec_mode;
+	int status;
+
+	x.gone_status = -1;
+	x.aside = !o->has_proposal;
+	if (!o->has_proposal)
+		mode.proposal_fd = STDOUT_FILENO;
+	status = operation_perform(&mode, &x, o, argc, argv);
+	*ret_proposed = x.gone_status != -1 && WIFEXITED(x.gone_status) &&
+	    WEXITSTATUS(x.gone_status) == 0;
+	return status;
 }

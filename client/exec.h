@@ -11,4 +11,10 @@
 /* argv[0] is "exec".  Returns the exit status of caisson(1). */
 int exec_main(const struct options *o, int argc, char **argv);
 
+/*
+ * The same for `caisson learn`: without --output the command's standard output goes to standard error, and
+ * caissond is given ours.  `*ret_proposed`: it wrote its proposal.
+ */
+int exec_learn(const struct options *o, int argc, char **argv, bool *ret_proposed);
+
 #endif /* CLIENT_EXEC_H */

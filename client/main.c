@@ -11,6 +11,7 @@
 
 #include "client/audit.h"
 #include "client/exec.h"
+#include "client/learn.h"
 #include "client/private.h"
 #include "client/ps.h"
 #include "client/render.h"
@@ -88,6 +89,7 @@ static const struct {
 } commands[] = {
 	{ COMMAND_run, run_main },
 	{ COMMAND_exec, exec_main },
+	{ COMMAND_learn, learn_main },
 	{ COMMAND_audit, audit_main },
 	{ COMMAND_ps, ps_main },
 	{ COMMAND_config, config_main },

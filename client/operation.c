@@ -309,6 +309,8 @@ operation_on_gone(int status, void *arg)
 	struct operation *op = arg;
 
 	op->gone = true;
+	if (op->mode->on_gone != NULL)
+		op->mode->on_gone(op, status);
 	if (WIFSIGNALED(status))
 		text_say("caissond was killed by signal %d", WTERMSIG(status));
 	else if (!op->ended && WEXITSTATUS(status) == 0)
@@ -548,7 +550,9 @@ operation_perform(const struct operation_mode *mode, void *arg, const struct opt
 	if (options->has_socket)
 		r = operation_dial(&op, argv[0]);
 	else
-		r = private_start(op.base, argc, argv, &private_handler, &op, &op.private);
+		r = private_start(op.base, argc, argv,
+		    mode->proposal_fd != 0 ? mode->proposal_fd : -1, &private_handler, &op,
+		    &op.private);
 	if (r < 0)
 		goto out;
 	r = client_confine();

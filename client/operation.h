@@ -37,6 +37,9 @@ struct operation_mode {
 	int (*exit_status)(const struct msg_operation_event *e);
 	/* Of a signal before anything was submitted. */
 	int (*exit_signaled)(int signo);
+	/* caissond was reaped; `status` is of waitpid().  NULL if nobody cares. */
+	void (*on_gone)(struct operation *op, int status);
+	int proposal_fd; /* for caissond (client/private.h); 0: none */
 	const int *signals; /* what on_signal wants, 0-terminated */
 	bool
 	    every_signal_cancels; /* else SIGINT alone counts towards the third, which ends us */

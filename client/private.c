@@ -58,7 +58,7 @@ lift_fd(int *fd)
 }
 
 static int
-spawn(const char *path, char **argv, int control_fd, int life_fd, pid_t *ret)
+spawn(const char *path, char **argv, int control_fd, int life_fd, int proposal_fd, pid_t *ret)
 {
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t attr;
@@ -73,7 +73,12 @@ spawn(const char *path, char **argv, int control_fd, int life_fd, pid_t *ret)
 	    &attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 	posix_spawnattr_setsigmask(&attr, &none);
 	posix_spawnattr_setsigdefault(&attr, &all);
-	r = posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+	r = 0;
+	if (proposal_fd >= 0) /* may be our standard output, which it gets no other way */
+		r = posix_spawn_file_actions_adddup2(&files, proposal_fd, PRIVATE_FD_PROPOSAL);
+	if (r == 0)
+		r = posix_spawn_file_actions_addopen(
+		    &files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
 	if (r == 0)
 		r = posix_spawn_file_actions_addopen(
 		    &files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
@@ -82,7 +87,8 @@ spawn(const char *path, char **argv, int control_fd, int life_fd, pid_t *ret)
 	if (r == 0)
 		r = posix_spawn_file_actions_adddup2(&files, life_fd, PRIVATE_FD_LIFE);
 	if (r == 0)
-		r = posix_spawn_file_actions_addclosefrom_np(&files, PRIVATE_FD_LIFE + 1);
+		r = posix_spawn_file_actions_addclosefrom_np(&files,
+		    (proposal_fd >= 0 ? PRIVATE_FD_PROPOSAL : PRIVATE_FD_LIFE) + 1);
 	if (r == 0)
 		r = posix_spawn(ret, path, &files, &attr, argv, environ);
 	posix_spawn_file_actions_destroy(&files);
@@ -145,7 +151,7 @@ private_on_child(evutil_socket_t fd, short events, void *arg)
 }
 
 int
-private_start(struct event_base *base, int argc, char **argv,
+private_start(struct event_base *base, int argc, char **argv, int proposal_fd,
     const struct private_handler *handler, void *arg, struct private **ret)
 {
 	int control[2] = { -1, -1 }, life[2] = { -1, -1 }, i, r = -ENOMEM;
@@ -177,7 +183,7 @@ private_start(struct event_base *base, int argc, char **argv,
 	if (p->control == NULL || p->child == NULL || event_add(p->control, NULL) < 0 ||
 	    event_add(p->child, NULL) < 0)
 		goto out;
-	r = spawn(path, words, control[1], life[0], &p->pid);
+	r = spawn(path, words, control[1], life[0], proposal_fd, &p->pid);
 	if (r == 0) {
 		*ret = p;
 		p = NULL;

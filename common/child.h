@@ -24,8 +24,9 @@
 #define RUNTIME_FD_LINK	     3
 #define RUNTIME_ENV_LINK "CAISSON_LINK_FD" /* "3" */
 
-/* caissond started by `caisson run` or `exec`. */
+/* caissond started by `caisson run`, `exec` or `learn`. */
 #define PRIVATE_FD_CONTROL 3 /* SEQPACKET, struct control, to the client */
 #define PRIVATE_FD_LIFE	   4 /* end-of-file: the client is gone, or wants us gone */
+#define PRIVATE_FD_PROPOSAL 5 /* `learn` without a file: where the proposal goes */
 
 #endif /* COMMON_CHILD_H */

@@ -359,7 +359,7 @@ parse_short(struct parser *p, char **argv)
 static int
 parse_word(struct parser *p, const char *word)
 {
-	if (p->command & (COMMAND_run | COMMAND_exec))
+	if (p->command & (COMMAND_run | COMMAND_exec | COMMAND_learn))
 		return usage_error(p, "%.64s: a COMMAND stands after --", word);
 	if ((p->command & (COMMAND_daemon | COMMAND_doctor | COMMAND_ps)) ||
 	    p->o->nwords == OPTIONS_WORDS_MAX)
@@ -396,7 +396,7 @@ check_command(struct parser *p)
 {
 	const struct options *o = p->o;
 
-	if (p->command != COMMAND_run && p->command != COMMAND_exec) {
+	if (!(p->command & (COMMAND_run | COMMAND_exec | COMMAND_learn))) {
 		if (o->command != NULL)
 			return usage_error(
 			    p, "--: %s takes no COMMAND", command_name(p->command));
@@ -407,8 +407,10 @@ check_command(struct parser *p)
 	}
 	if (o->command != NULL && (o->ncommand == 0 || *o->command[0] == '\0'))
 		return usage_error(p, "--: no COMMAND behind it");
-	if (p->command == COMMAND_exec && o->command == NULL)
-		return usage_error(p, "exec: needs -- COMMAND");
+	if (p->command != COMMAND_run && o->command == NULL)
+		return usage_error(p, "%s: needs -- COMMAND", command_name(p->command));
+	if (o->has_onto && o->has_profile)
+		return usage_error(p, "--profile: the base is that of --onto");
 	if (o->has_runtime && o->command != NULL)
 		return usage_error(p, "--runtime: the COMMAND is the configuration's");
 	if (p->command == COMMAND_run && o->has_socket)
@@ -434,7 +436,7 @@ add_environment(struct parser *p)
 	if (p->command == COMMAND_run && o->has_socket)
 		return;
 	if (!o->has_config && config != NULL && *config != '\0' &&
-	    !(p->command == COMMAND_exec || o->command != NULL)) {
+	    !(p->command & (COMMAND_exec | COMMAND_learn) || o->command != NULL)) {
 		o->has_config = true;
 		o->config = config;
 	}

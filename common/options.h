@@ -38,6 +38,7 @@ enum {
 enum command {
 	COMMAND_run = 1 << COMMAND_NR_run,
 	COMMAND_exec = 1 << COMMAND_NR_exec,
+	COMMAND_learn = 1 << COMMAND_NR_learn,
 	COMMAND_audit = 1 << COMMAND_NR_audit,
 	COMMAND_ps = 1 << COMMAND_NR_ps,
 	COMMAND_config = 1 << COMMAND_NR_config,

@@ -16,6 +16,7 @@
 #include "common/util.h"
 #include "supervisor/child_env.h"
 #include "supervisor/launch.h"
+#include "supervisor/learn.h"
 #include "supervisor/peer.h"
 #include "supervisor/process.h"
 #include "supervisor/profiles.h"
@@ -46,6 +47,7 @@ struct children {
 	struct event_base *base;
 	const struct conf_namespace *config;
 	enum operation_kind operation_kind;
+	struct learn *learn;
 	const struct children_handler *handler;
 	void *arg;
 	TAILQ_HEAD(, child) list;
@@ -135,7 +137,11 @@ draft_runtime(struct draft *d, const struct child *c)
 	const struct conf_runtime *t = &c->owner->config->runtimes.v[c->index];
 	struct chamber *h = &d->chamber;
 
-	h->profile = conf_profile_named(c->owner->config, t->profile);
+	h->learn = c->owner->learn;
+	h->profile = h->learn ? learn_profile(h->learn)
+			      : conf_profile_named(c->owner->config, t->profile);
+	/* Where a listener further up watches, nothing could be learned. */
+	h->required = h->learn ? 1u << LAYER_LISTENER : 0;
 	h->argv = t->command.v;
 	h->memory_bytes = limit_of(t->memory, h->profile->memory_bytes);
 	h->tmp_bytes = t->tmp;
@@ -349,6 +355,7 @@ child_on_exit(struct launch *l, const struct exit_facts *exit, void *arg)
 
 	(void)l;
 	log_forbidden(c, exit);
+	learn_on_exit(c->owner->learn, exit);
 	STOP_POINT("supervisor.before_exit");
 	tell(c, CONTROL_EXIT, LAYER_NONE, 0, exit);
 	STOP_POINT("supervisor.after_exit");
@@ -533,7 +540,8 @@ children_signal(struct children *ch, const struct control *c)
 
 struct children *
 children_create(struct event_base *base, const struct conf_namespace *c,
-    enum operation_kind kind, const struct children_handler *handler, void *arg)
+    enum operation_kind kind, struct learn *learn, const struct children_handler *handler,
+    void *arg)
 {
 	struct children *ch = calloc(1, sizeof(*ch));
 
@@ -542,6 +550,7 @@ children_create(struct event_base *base, const struct conf_namespace *c,
 	ch->base = base;
 	ch->config = c;
 	ch->operation_kind = kind;
+	ch->learn = learn;
 	ch->handler = handler;
 	ch->arg = arg;
 	TAILQ_INIT(&ch->list);

@@ -17,6 +17,7 @@
 
 struct event_base;
 struct children;
+struct learn;
 struct process;
 
 struct children_handler {
@@ -26,9 +27,11 @@ struct children_handler {
 	void (*on_empty)(void *arg);
 };
 
-/* `c` must live on; `kind` is what its runtimes are.  NULL with errno set. */
+/* `c` must live on; `kind` is what its runtimes are; `learn`, which must live on, is what their calls
+ * are learned with, NULL: they are not.  NULL with errno set. */
 struct children *children_create(struct event_base *base, const struct conf_namespace *c,
-    enum operation_kind kind, const struct children_handler *handler, void *arg);
+    enum operation_kind kind, struct learn *learn, const struct children_handler *handler,
+    void *arg);
 /* Only when children_empty(). */
 void children_destroy(struct children *ch);
 

@@ -165,6 +165,8 @@ const struct profile *conf_profile_named(const struct conf_namespace *c, const c
 
 /* Prints it as YAML that reads back as the same. */
 void conf_show(FILE *f, const struct conf_namespace *c);
+/* One element of `profiles`, without its `syscalls`, as conf_show() has it. */
+void conf_show_profile(FILE *f, const struct conf_profile *p);
 
 /* Appends one zeroed-and-initialized element to the SEVERAL `list` of `section`; NULL if memory
  * is out.  Valid until the next call on the list. */

@@ -265,3 +265,13 @@ conf_show(FILE *f, const struct conf_namespace *c)
 {
 	show_section(f, &conf_root, (const char *)c, 0, false);
 }
+
+void
+conf_show_profile(FILE *f, const struct conf_profile *p)
+{
+	struct conf_profile rest = *p;
+
+	rest.has_syscalls = false;
+	fputs("  ", f);
+	show_section(f, profile_section(), (const char *)&rest, 4, true);
+}

@@ -328,7 +328,8 @@ host_create(struct event_base *base, const struct host_options *o)
 		h->client_facts = read_client_facts(o->client_fd);
 		h->client = peer_open(base, o->client_fd, &client_handler, h);
 	}
-	h->children = children_create(base, o->config, o->facts.kind, &children_handler, h);
+	h->children = children_create(
+	    base, o->config, o->facts.kind, o->learn, &children_handler, h);
 	h->ping = event_new(base, -1, EV_PERSIST, host_on_ping, h);
 	h->deadline = evtimer_new(base, host_on_deadline, h);
 	h->ledger_again = evtimer_new(base, host_on_ledger_again, h);

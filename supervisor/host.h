@@ -20,12 +20,14 @@
 
 struct event_base;
 struct host;
+struct learn;
 struct ucred;
 
 struct host_options {
 	const struct conf_namespace *config;
 	struct pack_facts facts; /* now_ms is read anew for every broker */
 	struct rundir *run;
+	struct learn *learn; /* of `caisson learn`, else NULL; must live on */
 	int client_fd; /* of a private run: control link to the client; taken.  -1: a daemon */
 	/* A daemon's: clients can be handed over from now on; false: no more, and those that
 	 * were are gone.  NULL in a private run. */

@@ -52,6 +52,7 @@ struct launch {
 	unsigned seen; /* 1 << enum launch_stage */
 	int listener_number; /* in the runtime's process, -1: none */
 	struct listener *listener; /* NULL: none, or not yet */
+	struct learn *learn;
 	struct launch_layers layers;
 	struct ground_root *root; /* what the launcher is making, if it does */
 	bool released; /* it has our byte, and may exec */
@@ -236,7 +237,8 @@ watch_listener(struct launch *l)
 	if (l->listener_number < 0)
 		return 0;
 	fd = listener_fetch(l->runtime_fd, l->listener_number);
-	return fd < 0 ? fd : listener_open(l->base, fd, launch_on_forbidden, l, &l->listener);
+	return fd < 0 ? fd :
+			listener_open(l->base, fd, l->learn, launch_on_forbidden, l, &l->listener);
 }
 
 /* The program may go on once its listener is ours. */
@@ -569,6 +571,7 @@ launch_start(struct event_base *base, const struct chamber *c,
 	l->launcher.pidfd = l->init.pidfd = l->runtime_fd = -1;
 	l->socket_fd = l->status_fd = l->listener_number = -1;
 	l->runtime_is_init = !c->init;
+	l->learn = c->learn;
 	l->evidence.cpu_limit_us = launch_limits_cpu_us(c);
 	r = launch_limits_group(base, c, &l->cgroup);
 	if (r < 0)

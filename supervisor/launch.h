@@ -21,6 +21,7 @@
 struct event_base;
 struct cgroup_usage;
 struct launch;
+struct learn;
 struct profile;
 
 /* One directory or file of the operator's, shown in the chamber. */
@@ -55,6 +56,8 @@ struct chamber {
 	/* As root: the uid and gid outside, claimed by uid_claim(); rootless: ignored. */
 	uid_t uid;
 	gid_t gid;
+	/* Answers what its filter asks (learn.h), as long as the launch lives; NULL: nobody does. */
+	struct learn *learn;
 };
 
 /*

@@ -453,6 +453,8 @@ may_share_network(const struct chamber *c)
 
 	if (c->profile->network != NETWORK_SHARED || !c->profile->filtered || c->network)
 		return false;
+	if (c->learn != NULL) /* what its list lets pass, only a run will tell */
+		return false;
 	if (abi < 0)
 		abi = kernel_landlock_create(NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 	return abi >= 6;
@@ -478,7 +480,8 @@ launch_plan_create(const struct chamber *c, const struct cgroup_entry *group,
 	d.h.version = PLAN_VERSION;
 	d.h.nfds = (uint32_t)(c->nfds < 3 ? 3 : c->nfds);
 	d.h.flags = (c->init ? PLAN_INIT : 0) | (c->network ? PLAN_NETWORK : 0) |
-	    (c->die_with_parent ? PLAN_DIE_WITH_PARENT : 0) | (profile->mdwe ? PLAN_MDWE : 0);
+	    (c->die_with_parent ? PLAN_DIE_WITH_PARENT : 0) | (profile->mdwe ? PLAN_MDWE : 0) |
+	    (c->learn != NULL ? PLAN_ANSWERED : 0);
 	/* Broker and ledger are ours, and speak of instants with others of ours. */
 	if (profile->filtered)
 		d.h.flags |= PLAN_TIME;

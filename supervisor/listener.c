@@ -11,12 +11,29 @@
 
 #include <event2/event.h>
 
+#include "supervisor/learn.h"
+
 struct listener {
 	int fd;
 	struct event *event;
+	struct learn *learn; /* NULL: nothing is answered */
 	listener_call_fn *on_call;
 	void *arg;
 };
+
+/* A caller that is gone by now, or that a signal took out of its call, is no news. */
+static bool
+listener_answer(struct listener *l, const struct seccomp_notif *n)
+{
+	struct seccomp_notif_resp answer = { .id = n->id };
+
+	if (l->learn == NULL ||
+	    !learn_answer(l->learn, (uint32_t)n->data.nr, n->data.arch, &answer.flags,
+		&answer.error))
+		return false;
+	ioctl(l->fd, SECCOMP_IOCTL_NOTIF_SEND, &answer);
+	return true;
+}
 
 /*
  * NOTIF_RECV waits where there is nothing, so it is asked only after poll said that there is;
@@ -40,7 +57,8 @@ listener_on_readable(evutil_socket_t fd, short events, void *arg)
 	memset(&n, 0, sizeof(n));
 	if (ioctl(fd, SECCOMP_IOCTL_NOTIF_RECV, &n) < 0)
 		return; /* ENOENT, EINTR: it is gone, or comes again */
-	l->on_call((uint32_t)n.data.nr, n.data.arch, l->arg);
+	if (!listener_answer(l, &n))
+		l->on_call((uint32_t)n.data.nr, n.data.arch, l->arg);
 }
 
 int
@@ -52,8 +70,8 @@ listener_fetch(int pidfd, int number)
 }
 
 int
-listener_open(struct event_base *base, int fd, listener_call_fn *on_call, void *arg,
-    struct listener **ret)
+listener_open(struct event_base *base, int fd, struct learn *learn, listener_call_fn *on_call,
+    void *arg, struct listener **ret)
 {
 	struct listener *l = calloc(1, sizeof(*l));
 
@@ -62,6 +80,7 @@ listener_open(struct event_base *base, int fd, listener_call_fn *on_call, void *
 		return -ENOMEM;
 	}
 	l->fd = fd;
+	l->learn = learn;
 	l->on_call = on_call;
 	l->arg = arg;
 	l->event = event_new(base, fd, EV_READ | EV_PERSIST, listener_on_readable, l);

@@ -4,7 +4,8 @@
  * Of a notification only number and architecture are looked at: the arguments are the
  * program's, which may change them meanwhile.  Nothing is answered, so that whoever made the
  * call waits in it until the owner ends the chamber; if the owner dies, the kernel
- * fails the call with ENOSYS.  Single-threaded, on one event_base.
+ * fails the call with ENOSYS.  Only a `struct learn` (`caisson learn`) answers.
+ * Single-threaded, on one event_base.
  */
 #ifndef SUPERVISOR_LISTENER_H
 #define SUPERVISOR_LISTENER_H
@@ -12,9 +13,10 @@
 #include <stdint.h>
 
 struct event_base;
+struct learn;
 struct listener;
 
-/* A call that is on no list, once for each thread that makes one. */
+/* A call that is on no list and that nobody answered, once for each thread that makes one. */
 typedef void listener_call_fn(uint32_t nr, uint32_t arch, void *arg);
 
 /*
@@ -24,12 +26,12 @@ typedef void listener_call_fn(uint32_t nr, uint32_t arch, void *arg);
 int listener_fetch(int pidfd, int number);
 
 /*
- * Watches `fd`, which it takes.  A target that is gone before its notification was read is no
+ * Watches `fd`, which it takes.  `learn`, borrowed, has the first word; NULL: nobody answers.  A target that is gone before its notification was read is no
  * news; when nobody is left under the filter, watching ends.  `on_call` must not close the
  * listener.  Returns 0 or -ENOMEM.
  */
-int listener_open(struct event_base *base, int fd, listener_call_fn *on_call, void *arg,
-    struct listener **ret);
+int listener_open(struct event_base *base, int fd, struct learn *learn,
+    listener_call_fn *on_call, void *arg, struct listener **ret);
 /* Accepts NULL. */
 void listener_close(struct listener *l);
 

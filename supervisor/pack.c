@@ -40,6 +40,8 @@ pack_runtimes(struct buf *out, const struct conf_namespace *c, const struct pack
 			.id = slice_of(c->runtimes.v[i].id),
 			.version = slice_of(c->runtimes.v[i].version),
 			.kind = facts->kind,
+			.has_learn = facts->learn,
+			.learn = facts->learn,
 		};
 
 		r = protocol_notify(out, MSG_config_runtime, &m);

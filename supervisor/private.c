@@ -13,6 +13,7 @@
 #include "common/util.h"
 #include "supervisor/cgroup.h"
 #include "supervisor/host.h"
+#include "supervisor/learn_run.h"
 #include "supervisor/setup.h"
 
 struct private_run {
@@ -55,19 +56,21 @@ run_on_term(evutil_socket_t signo, short events, void *arg)
 
 /* Only a client gives these two descriptors; everything else that was inherited goes. */
 static int
-check_descriptors(char err[DAEMON_ERROR_MAX])
+check_descriptors(bool proposal, char err[DAEMON_ERROR_MAX])
 {
+	int last = proposal ? PRIVATE_FD_PROPOSAL : PRIVATE_FD_LIFE;
 	struct stat control, life;
 
 	if (fstat(PRIVATE_FD_CONTROL, &control) < 0 || !S_ISSOCK(control.st_mode) ||
 	    fstat(PRIVATE_FD_LIFE, &life) < 0 || !S_ISFIFO(life.st_mode) ||
 	    fcntl(PRIVATE_FD_CONTROL, F_SETFD, FD_CLOEXEC) < 0 ||
-	    fcntl(PRIVATE_FD_LIFE, F_SETFD, FD_CLOEXEC) < 0) {
+	    fcntl(PRIVATE_FD_LIFE, F_SETFD, FD_CLOEXEC) < 0 ||
+	    (proposal && fcntl(PRIVATE_FD_PROPOSAL, F_SETFD, FD_CLOEXEC) < 0)) {
 		snprintf(err, DAEMON_ERROR_MAX,
-		    "--private: is started by caisson run and caisson exec only");
+		    "--private: is started by caisson run, exec and learn only");
 		return -EBADF;
 	}
-	closefrom(PRIVATE_FD_LIFE + 1);
+	closefrom(last + 1);
 	return 0;
 }
 
@@ -100,16 +103,18 @@ loop(struct private_run *run, const struct host_options *o)
 }
 
 static int
-serve(const struct setup *setup, struct rundir *dir, int *ret_status)
+serve(const struct setup *setup, struct rundir *dir, struct learn *learn, int *ret_status)
 {
 	struct private_run run = { .base = event_base_new(), .status = 125 };
 	struct host_options o = {
 		.config = &setup->config,
 		.facts = { .kind = setup->kind,
 		    .timeout_ms = setup->timeout_ms,
+		    .learn = learn != NULL,
 		    .operator_uid = geteuid(),
 		    .key = dir->key },
 		.run = dir,
+		.learn = learn,
 		.client_fd = PRIVATE_FD_CONTROL,
 		.on_done = run_on_done,
 		.arg = &run,
@@ -133,23 +138,30 @@ private_run(enum command command, const struct options *o, int *ret_status,
     char err[DAEMON_ERROR_MAX])
 {
 	struct rundir dir = RUNDIR_NONE;
+	bool learns = command == COMMAND_learn;
+	struct learn_run learn = { 0 };
 	struct setup setup;
 	int r;
 
-	r = check_descriptors(err);
+	r = check_descriptors(learns && !o->has_proposal, err);
 	if (r < 0)
 		return r;
 	ignore_signals();
 	umask(077);
 	r = setup_private(command, o, &setup, err);
+	if (r == 0 && learns)
+		r = learn_run_begin(o, &setup.config, &learn, err);
 	if (r == 0)
 		r = rundir_create(o->has_state ? o->state : NULL, &dir, err);
 	if (r == 0) {
 		log_info("run %s", dir.id);
-		r = serve(&setup, &dir, ret_status);
+		r = serve(&setup, &dir, learn.learn, ret_status);
 		if (r < 0)
 			snprintf(err, DAEMON_ERROR_MAX, "cannot start: out of memory");
 	}
+	if (r == 0 && learns && *ret_status == 0)
+		r = learn_run_end(&learn, err);
+	learn_run_finish(&learn);
 	rundir_finish(&dir);
 	setup_finish(&setup);
 	return r;

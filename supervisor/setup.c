@@ -329,7 +329,7 @@ from_nothing(struct builder *b)
 		return no_memory(b);
 	if ((r = set_principals(b)) < 0 || (r = add_command(b)) < 0)
 		return r;
-	if (b->command == COMMAND_exec)
+	if (b->command != COMMAND_run)
 		return 0;
 	p = add("providers", &b->c->providers);
 	if (!p || !set(&p->id, "files"))
@@ -371,7 +371,7 @@ set_timeout(struct builder *b)
 {
 	const struct options *o = b->o;
 
-	if (b->command == COMMAND_exec) {
+	if (b->command != COMMAND_run) {
 		b->s->timeout_ms = o->has_timeout ? o->timeout_ms : 0;
 		return 0;
 	}
@@ -394,7 +394,7 @@ setup_private(
 	int r;
 
 	memset(ret, 0, sizeof(*ret));
-	ret->kind = command == COMMAND_exec ? operation_kind_command : operation_kind_turn;
+	ret->kind = command == COMMAND_run ? operation_kind_turn : operation_kind_command;
 	r = file ? from_file(&b) : from_nothing(&b);
 	if (r < 0 || (r = apply_options(&b)) < 0 || (r = add_invoke(&b, 0)) < 0 ||
 	    (r = set_timeout(&b)) < 0 || (r = conf_complete(b.c, file, err)) < 0)

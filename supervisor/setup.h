@@ -18,7 +18,7 @@ struct setup {
 };
 
 /*
- * Fills `ret`, which can be finished either way.  `command` is COMMAND_run or COMMAND_exec,
+ * Fills `ret`, which can be finished either way.  `command` is COMMAND_run, COMMAND_exec or COMMAND_learn,
  * `o` what options_parse() made of its line.  Returns 0; or a negative errno with one line in `err` that
  * names the option, or the file and its line.
  */

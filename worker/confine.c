@@ -258,11 +258,17 @@ confine_filter(const struct plan *p)
 		.len = (unsigned short)p->h->nfilter,
 		.filter = (struct sock_filter *)(uintptr_t)p->filter,
 	};
+	unsigned flags = SECCOMP_FILTER_FLAG_NEW_LISTENER;
 	int fd;
 
 	if (p->h->nfilter == 0)
 		return -1;
-	fd = kernel_seccomp(SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &prog);
+	if (p->h->flags & PLAN_ANSWERED)
+		flags |= SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+	fd = kernel_seccomp(SECCOMP_SET_MODE_FILTER, flags, &prog);
+	if (fd < 0 && errno == EINVAL && p->h->flags & PLAN_ANSWERED) /* before Linux 5.19 */
+		fd = kernel_seccomp(
+		    SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &prog);
 	if (fd < 0 && errno == EBUSY) {
 		layer_absent(p, LAYER_LISTENER, EBUSY);
 		fd = filter_without_listener(p);

@@ -42,6 +42,7 @@ enum plan_flag {
 	PLAN_HAS_TIME = 1u << 9,
 	PLAN_HAS_ROOT = 1u << 10, /* a mount namespace that looks as the plan says */
 	PLAN_TIME = 1u << 11, /* clocks that do not tell since when the host is up */
+	PLAN_ANSWERED = 1u << 12, /* its listener answers: signals wait for that where they can */
 };
 
 /* What the launcher does to build the root, in this order. */

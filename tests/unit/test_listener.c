@@ -145,7 +145,7 @@ scene_start(void)
 static void
 scene_watch(struct scene *s)
 {
-	ck_assert_int_eq(listener_open(s->base, (int)s->nr, on_call, s, &s->listener), 0);
+	ck_assert_int_eq(listener_open(s->base, (int)s->nr, NULL, on_call, s, &s->listener), 0);
 	s->nr = 0;
 }
 

@@ -136,6 +136,9 @@ START_TEST(the_environment_counts_where_the_line_is_silent)
 	ck_assert_int_eq(PARSE(exec, "--", "x"), 0);
 	ck_assert(!o.has_socket && !o.has_config);
 	options_finish(&o);
+	ck_assert_int_eq(PARSE(learn, "--", "x"), 0);
+	ck_assert(!o.has_socket && !o.has_config);
+	options_finish(&o);
 	ck_assert_int_eq(PARSE(ps, "-v"), 0);
 	ck_assert_str_eq(o.socket, "/r");
 	options_finish(&o);
@@ -215,6 +218,10 @@ static const struct {
 	{ COMMAND_run, { "-\033" }, "-?: no such option" },
 	{ COMMAND_run, { "-v=1" }, "-=: no such option" },
 	{ COMMAND_run, { "--verbose=1" }, "--verbose: takes no value" },
+	{ COMMAND_learn, { "-v" }, "learn: needs -- COMMAND" },
+	{ COMMAND_learn, { "--onto", "f", "--profile", "jit", "--", "x" },
+	    "--profile: the base is that of --onto" },
+	{ COMMAND_exec, { "--onto", "f", "--", "x" }, "--onto: not an option of exec" },
 	{ COMMAND_exec, { "ls" }, "ls: a COMMAND stands after --" },
 	{ COMMAND_exec, { "-v" }, "exec: needs -- COMMAND" },
 	{ COMMAND_exec, { "--" }, "--: no COMMAND behind it" },
@@ -352,8 +359,8 @@ START_TEST(the_man_pages_list_exactly_the_options)
 		return;
 	}
 	check_man("docs/caisson.1",
-	    COMMAND_run | COMMAND_exec | COMMAND_audit | COMMAND_config | COMMAND_doctor |
-		COMMAND_ps);
+	    COMMAND_run | COMMAND_exec | COMMAND_learn | COMMAND_audit | COMMAND_config |
+		COMMAND_doctor | COMMAND_ps);
 	check_man("docs/caissond.8", COMMAND_daemon);
 }
 END_TEST
