@@ -47,14 +47,15 @@ plan_read(struct plan *ret)
 	return page;
 }
 
-/* Of what somebody above us may have had ignored, only our own children matter to us; the
- * chamber is born with the default for every signal (CLONE_CLEAR_SIGHAND). */
+/* All that somebody above us has ignored would stay so in the chamber, and through every exec: no
+ * flag of a clone changes that.  Handlers are gone since our own exec. */
 static void
 signals_reset(void)
 {
 	sigset_t none;
 
-	signal(SIGCHLD, SIG_DFL);
+	for (int i = 1; i < _NSIG; i++)
+		signal(i, SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
@@ -165,7 +166,7 @@ chamber_clone(const struct plan *p, const int *trees, struct plan_header *page)
 {
 	struct clone_args a = {
 		.flags = CLONE_PARENT | CLONE_PARENT_SETTID | CLONE_NEWUSER | CLONE_NEWPID |
-		    CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_CLEAR_SIGHAND,
+		    CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS,
 		.parent_tid = (uint64_t)(uintptr_t)&page->birth_pid,
 	};
 	int cgroup_fd = cgroup_into(p, trees);

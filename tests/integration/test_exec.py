@@ -250,6 +250,15 @@ class Signals(Case):
         self.assertEqual(p.stdout.readline(), b"ready\n")
         return p
 
+    def test_none_is_ignored_or_blocked_from_the_start(self):
+        """Whatever is, above us: SIGHUP by nohup, and some by caissond."""
+        status, out, _ = self.caisson("exec", "--", "grep", "-E", "Sig(Blk|Ign)",
+                                      "/proc/self/status", preexec_fn=lambda: [
+                                          signal.signal(s, signal.SIG_IGN)
+                                          for s in (signal.SIGHUP, signal.SIGUSR1, signal.SIGCHLD)])
+        self.assertEqual((status, out), (0, b"SigBlk:\t" + b"0" * 16 + b"\nSigIgn:\t" + b"0" * 16
+                                         + b"\n"))
+
     def test_they_reach_the_command(self):
         p = self.trapping()
         for signo in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
