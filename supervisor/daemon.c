@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <event2/event.h>
@@ -186,18 +185,6 @@ take_descriptors(struct daemon *d, char err[DAEMON_ERROR_MAX])
 	return 0;
 }
 
-/* Clients and children need descriptors; more than the soft limit of a login shell. */
-static void
-raise_descriptors(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-		limit.rlim_cur = limit.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &limit);
-	}
-}
-
 static int
 find_socket(struct daemon *d, char err[DAEMON_ERROR_MAX])
 {
@@ -266,7 +253,6 @@ open_all(struct daemon *d, char err[DAEMON_ERROR_MAX])
 	    (r = setup_daemon(d->o, &d->setup, err)) < 0 || (r = find_socket(d, err)) < 0 ||
 	    (r = go_into_background(d, err)) < 0)
 		return r;
-	raise_descriptors();
 	/* Locks say our pid, and the base is of the process that uses it: not before. */
 	r = rundir_open(
 	    d->o->has_state ? d->o->state : NULL, d->setup.config.namespace, &d->dir, err);

@@ -71,6 +71,9 @@ static const struct {
 	{ LAYER_RLIMITS, 0, "a resource limit cannot be set" },
 	{ LAYER_CAPABILITIES, 0, "capabilities cannot be dropped" },
 	{ LAYER_DESCRIPTORS, EMFILE, "too few descriptors: raise ulimit -n" },
+	{ LAYER_DESCRIPTORS, ETOOMANYREFS,
+	    "programs of this user have too many descriptors under way in sockets: raise ulimit "
+	    "-n, or find out whose they are" },
 	{ LAYER_DESCRIPTORS, 0, "the descriptors cannot be arranged" },
 	{ LAYER_NO_NEW_PRIVS, 0, "no_new_privs cannot be set" },
 	{ LAYER_LANDLOCK, EOPNOTSUPP,

@@ -14,6 +14,7 @@
 
 #include "common/log.h"
 #include "common/options.h"
+#include "common/rlimit.h"
 #include "common/sanitizer.h"
 #include "supervisor/config.h"
 #include "supervisor/daemon.h"
@@ -114,6 +115,7 @@ int
 main(int argc, char **argv)
 {
 	log_init("caissond", LOG_WARN_);
+	rlimit_raise_descriptors();
 	if (argc > 1 && !strcmp(argv[1], "--private"))
 		return run_private(argc - 2, argv + 2);
 	if (options_parse(COMMAND_daemon, argc, argv, &options, err) < 0)

@@ -52,6 +52,23 @@ confine_namespaces(void)
 	layer_applied(LAYER_NAMESPACES, 1);
 }
 
+static void
+limit(int resource, uint64_t soft, uint64_t hard)
+{
+	struct rlimit r = { soft, hard };
+
+	if (soft == UINT64_MAX || setrlimit(resource, &r) == 0)
+		return;
+	/* A limit that the supervisor itself is under stands. */
+	if (errno != EPERM || getrlimit(resource, &r) < 0)
+		die(LAYER_RLIMITS, errno);
+	if (r.rlim_max > hard)
+		r.rlim_max = hard;
+	r.rlim_cur = soft < r.rlim_max ? soft : r.rlim_max;
+	if (setrlimit(resource, &r) < 0)
+		die(LAYER_RLIMITS, errno);
+}
+
 void
 confine_rlimits(const struct plan *p)
 {
@@ -62,7 +79,6 @@ confine_rlimits(const struct plan *p)
 		/* One byte is no core either, and other than 0 it also keeps the kernel from feeding one
 		 * to a program of the host (core_pattern with a pipe). */
 		{ RLIMIT_CORE, 1, 1 },
-		{ RLIMIT_NOFILE, p->h->open_files, p->h->open_files },
 		{ RLIMIT_NPROC, p->h->processes, p->h->processes },
 		{ RLIMIT_FSIZE, p->h->file_size, p->h->file_size },
 		{ RLIMIT_AS, p->h->address_space, p->h->address_space },
@@ -74,25 +90,16 @@ confine_rlimits(const struct plan *p)
 		{ RLIMIT_RTPRIO, 0, 0 },
 		{ RLIMIT_SIGPENDING, 1024, 1024 },
 	};
-	struct rlimit r;
 
-	for (size_t i = 0; i < countof(table); i++) {
-		if (table[i].soft == UINT64_MAX)
-			continue;
-		r.rlim_cur = table[i].soft;
-		r.rlim_max = table[i].hard;
-		if (setrlimit(table[i].resource, &r) == 0)
-			continue;
-		/* A limit that the supervisor itself is under stands. */
-		if (errno != EPERM || getrlimit(table[i].resource, &r) < 0)
-			die(LAYER_RLIMITS, errno);
-		if (r.rlim_max > table[i].hard)
-			r.rlim_max = table[i].hard;
-		r.rlim_cur = table[i].soft < r.rlim_max ? table[i].soft : r.rlim_max;
-		if (setrlimit(table[i].resource, &r) < 0)
-			die(LAYER_RLIMITS, errno);
-	}
+	for (size_t i = 0; i < countof(table); i++)
+		limit(table[i].resource, table[i].soft, table[i].hard);
 	layer_applied(LAYER_RLIMITS, 1);
+}
+
+void
+confine_descriptors(const struct plan *p)
+{
+	limit(RLIMIT_NOFILE, p->h->open_files, p->h->open_files);
 }
 
 void

@@ -93,6 +93,7 @@ program_enter(const struct plan *p, int launch_fd)
 	vector(p, p->env, p->h->envc, env);
 	/* A session of its own, so that its process groups are its own too. */
 	setsid();
+	confine_descriptors(p);
 	if (chdir(plan_string(p, p->h->cwd)) < 0)
 		die(LAYER_EXEC, errno);
 	path = program_find(p);

@@ -47,7 +47,7 @@ report(enum launch_stage stage, int value, int fd)
 
 	memcpy(r.layers, layers, sizeof(layers));
 	if (report_send(&r, fd) != (ssize_t)sizeof(r))
-		_exit(1);
+		die(LAYER_DESCRIPTORS, errno); /* ETOOMANYREFS; else nobody listens */
 }
 
 void

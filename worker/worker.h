@@ -62,6 +62,12 @@ int root_proc(unsigned attr);
 void confine_groups(const struct plan *p); /* in the launcher, where they may be dropped */
 void confine_namespaces(void); /* names, and no further user namespaces */
 void confine_rlimits(const struct plan *p);
+/*
+ * The one limit that is the program's alone.  Without root all chambers are one user's, and who
+ * hands a descriptor on may be refused for what that user's chambers have under way: the limit
+ * of pid 1, which reports with one, must be above theirs.
+ */
+void confine_descriptors(const struct plan *p);
 void confine_capabilities(void);
 void confine_landlock(const struct plan *p);
 void confine_mdwe(const struct plan *p);
