@@ -2,11 +2,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +19,7 @@
 #include "client/text.h"
 #include "common/control.h"
 #include "common/options.h"
+#include "common/rlimit.h"
 #include "common/runtime_dir.h"
 #include "common/util.h"
 
@@ -37,6 +41,29 @@ dial_path(const struct options *o, const char *command)
 	return path;
 }
 
+/* Does the directory of `path` belong to `uid`? */
+static bool
+owns_directory(uid_t uid, const char *path)
+{
+	cleanup_free char *dir = strdup(path);
+	struct stat st;
+
+	return dir != NULL && stat(dirname(dir), &st) == 0 && st.st_uid == uid;
+}
+
+/* The kernel tells who began to listen, whatever became of them since. */
+static bool
+may_trust(int fd, const char *path)
+{
+	struct ucred peer;
+	socklen_t n = sizeof(peer);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) < 0)
+		return false;
+	return peer.uid == geteuid() || peer.uid == 0 ||
+	       (geteuid() == 0 && owns_directory(peer.uid, path));
+}
+
 int
 dial_connect(const char *path)
 {
@@ -53,7 +80,7 @@ dial_connect(const char *path)
 	while (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
 		if (errno != EINTR)
 			return -errno;
-	return steal_fd(&fd);
+	return may_trust(fd, path) ? steal_fd(&fd) : -EKEYREJECTED;
 }
 
 void
@@ -66,6 +93,10 @@ dial_explain(const char *command, const char *path, int error)
 	else if (error == EACCES || error == EPERM)
 		text_say("%s: %s: %s: the daemon is another user's; ask as that user, or as root",
 		    command, path, strerror(error));
+	else if (error == EKEYREJECTED)
+		text_say("%s: %s: whoever listens there is neither you nor root: nothing was "
+			 "sent; name the socket of your daemon with --socket",
+		    command, path);
 	else
 		text_say("%s: cannot connect to %s: %s", command, path, strerror(error));
 }
@@ -80,6 +111,7 @@ serve(int fd, const char *path)
 	char byte;
 	int connection;
 
+	rlimit_raise_descriptors();
 	setsid(); /* what a terminal says is said to the client */
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	for (;;) {

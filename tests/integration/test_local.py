@@ -153,6 +153,66 @@ class Operator(Local):  # D-14, D-18
         self.served(d)
 
 
+class Squatter(Local):
+    """Somebody else takes the place of a daemon that does not run, where everybody may."""
+
+    def listen_as(self, uid):
+        ours, theirs = socket.socketpair()
+        child = os.fork()
+        if child == 0:
+            with contextlib.suppress(BaseException):
+                os.setgroups([])
+                os.setresgid(uid, uid, uid)
+                os.setresuid(uid, uid, uid)
+                s = socket.socket(socket.AF_UNIX)
+                s.bind(str(self.socket))
+                os.chmod(self.socket, 0o666)
+                s.listen()
+                theirs.sendall(b"+")
+                while True:
+                    connection, _ = s.accept()
+                    theirs.sendall(b"<" + connection.recv(1000) + b">")
+            os._exit(0)
+        theirs.close()
+        self.addCleanup(os.waitpid, child, 0)
+        self.addCleanup(os.kill, child, signal.SIGKILL)
+        self.addCleanup(ours.close)
+        ours.settimeout(WAIT)
+        self.assertEqual(ours.recv(1), b"+")
+        return ours
+
+    def said(self, ours):
+        heard = b""
+        while not heard.endswith(b">"):
+            heard += ours.recv(1000)
+        return heard
+
+    @unittest.skipUnless(IS_ROOT, "needs root, to be somebody else")
+    def test_nothing_is_said_to_them(self):
+        self.dir.chmod(0o1777)
+        heard = self.listen_as(SOMEBODY)
+        for uid in (0, OTHER):
+            for words in (["ps"], ["run", "--runtime", "a", "-m", '"secret"']):
+                with self.subTest(uid=uid, words=words):
+                    result = subprocess.run(
+                        ["setpriv", "--reuid", str(uid), "--regid", str(uid),
+                         "--clear-groups", CAISSON, *words, "--socket", self.socket],
+                        capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                        timeout=WAIT, check=False, env=real.environment())
+                    if result.returncode in (126, 127):
+                        self.skipTest(f"the build cannot be read by uid {uid}")
+                    self.assertEqual((result.returncode, result.stdout), (125, ""))
+                    self.assertEqual(self.said(heard), b"<>")
+                    self.assertIn("whoever listens there is neither you nor root",
+                                  result.stderr)
+
+    @unittest.skipUnless(IS_ROOT, "needs root, to be somebody else")
+    def test_root_trusts_the_owner_of_the_directory(self):
+        self.as_uid(SOMEBODY)
+        result = self.caisson("ps", "--socket", self.socket)
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+
 class Hostile(Local):
     def setUp(self):
         super().setUp()
