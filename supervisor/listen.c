@@ -292,6 +292,7 @@ static int
 take_lock(struct listen *l, const char *path, char err[LISTEN_ERROR_MAX])
 {
 	size_t n = strlen(l->name);
+	char text[LOCKFILE_HOLDER_MAX];
 	pid_t holder;
 
 	if (n > 5 && !strcmp(l->name + n - 5, ".sock"))
@@ -303,9 +304,8 @@ take_lock(struct listen *l, const char *path, char err[LISTEN_ERROR_MAX])
 	l->lock_fd = lockfile_take(l->dir_fd, l->lock_name, &holder);
 	if (l->lock_fd == -EWOULDBLOCK) {
 		snprintf(err, LISTEN_ERROR_MAX,
-		    "--socket %.300s: is served by caissond, pid %d: stop that one (kill %d), "
-		    "or name another socket",
-		    path, (int)holder, (int)holder);
+		    "--socket %.300s: is served by %s, or name another socket", path,
+		    lockfile_holder(holder, text));
 		return -EWOULDBLOCK;
 	}
 	return l->lock_fd < 0 ? refuse(err, path, "lock it by its pid file", -l->lock_fd) : 0;

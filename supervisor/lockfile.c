@@ -39,6 +39,16 @@ write_pid(int fd)
 	return pwrite(fd, text, (size_t)n, 0) == n ? 0 : -errno;
 }
 
+/* In a directory like /tmp others may have made it, to be locked, or written to, by us. */
+static bool
+is_ours(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+	       st.st_nlink <= 1;
+}
+
 /* Is what was opened still what the name says?  Its last holder may have removed it. */
 static bool
 is_there(int dir_fd, const char *name, int fd)
@@ -62,6 +72,8 @@ lockfile_take(int dir_fd, const char *name, pid_t *ret_holder)
 
 		if (fd < 0)
 			return -errno;
+		if (!is_ours(fd))
+			return -EPERM;
 		if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
 			r = -errno;
 			if (r == -EWOULDBLOCK)
@@ -76,12 +88,23 @@ lockfile_take(int dir_fd, const char *name, pid_t *ret_holder)
 	return -EAGAIN;
 }
 
+const char *
+lockfile_holder(pid_t holder, char text[LOCKFILE_HOLDER_MAX])
+{
+	if (holder <= 0)
+		return "a caissond that has not said its pid yet: stop that one";
+	snprintf(text, LOCKFILE_HOLDER_MAX, "caissond, pid %d: stop that one (kill %d)",
+	    (int)holder, (int)holder);
+	return text;
+}
+
 void
 lockfile_remove(int dir_fd, const char *name, int fd)
 {
 	if (fd < 0)
 		return;
-	unlinkat(dir_fd, name, 0);
+	if (is_there(dir_fd, name, fd))
+		unlinkat(dir_fd, name, 0);
 	close(fd);
 }
 

@@ -2,7 +2,7 @@
  * lockfile: a file that is locked as long as one caissond lives, and says its pid.
  *
  * The lock is of the open file, so the kernel gives it back however the holder ends.  The file
- * is written by caissond alone and lies where nobody else can write.  Never logs.
+ * is written by caissond alone; one that is not ours alone is none.  Never logs.
  */
 #ifndef SUPERVISOR_LOCKFILE_H
 #define SUPERVISOR_LOCKFILE_H
@@ -11,11 +11,14 @@
 
 /*
  * Makes `name` beneath `dir_fd`, mode 0600, locks it and writes our pid.  Returns its
- * descriptor; -EWOULDBLOCK with the holder's pid (0: unknown) in `*ret_holder`; another
- * negative errno.
+ * descriptor; -EWOULDBLOCK with the holder's pid (0: unknown) in `*ret_holder`; -EPERM: there
+ * is a file that is not ours; another negative errno.
  */
 int lockfile_take(int dir_fd, const char *name, pid_t *ret_holder);
-/* Removes the file while the lock is still held, then closes `fd`.  Accepts -1. */
+/* Who that is, and what to do about it; nobody is told to kill 0, which is everybody here. */
+#define LOCKFILE_HOLDER_MAX 80
+const char *lockfile_holder(pid_t holder, char text[LOCKFILE_HOLDER_MAX]);
+/* Removes the file, if it is still that one, while the lock is still held, then closes `fd`.  Accepts -1. */
 void lockfile_remove(int dir_fd, const char *name, int fd);
 
 /*

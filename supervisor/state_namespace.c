@@ -103,6 +103,7 @@ rundir_open(const char *dir, const char *namespace, struct rundir *ret,
 {
 	cleanup_free char *fallback = dir ? NULL : state_dir_default();
 	cleanup_fd int fd = -1, place_fd = -1, run_fd = -1;
+	char text[LOCKFILE_HOLDER_MAX];
 	pid_t holder;
 
 	*ret = RUNDIR_NONE;
@@ -123,9 +124,8 @@ rundir_open(const char *dir, const char *namespace, struct rundir *ret,
 	ret->lock_fd = lockfile_take(run_fd, "lock", &holder);
 	if (ret->lock_fd == -EWOULDBLOCK) {
 		snprintf(err, STATE_ERROR_MAX,
-		    "--state %.400s: the namespace %s is held by caissond, pid %d: stop that "
-		    "one (kill %d), or name another directory",
-		    dir, namespace, (int)holder, (int)holder);
+		    "--state %.400s: the namespace %s is held by %s, or name another directory",
+		    dir, namespace, lockfile_holder(holder, text));
 		return -EWOULDBLOCK;
 	}
 	if (ret->lock_fd < 0)
