@@ -80,9 +80,9 @@ $B/$(1)/$(2): $O/$(dir_$(2))/main.o $(if $(filter worker,$(dir_$(2))),$(start)) 
 endef
 # The launcher is static: its pages are few, and its start needs no file of the chamber.  On
 # x86-64 it also begins by itself (worker/start/start.c).
-own_start   := $(if $(sanitized),,$(filter x86_64,$(shell uname -m)))
+own_start   := $(if $(filter release stops,$(MODE)),$(filter x86_64,$(shell uname -m)))
 start       := $(if $(own_start),$O/worker/start/start.o)
-static_link := $(if $(sanitized),-pie,-static $(if $(own_start),-nostdlib))
+static_link := $(if $(filter asan fuzz,$(MODE)),-pie,-static $(if $(own_start),-nostdlib))
 $(foreach p,$(bin),$(eval $(call program,bin,$p)))
 $(foreach p,$(libexec),$(eval $(call program,libexec,$p)))
 
