@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -72,6 +73,22 @@ class Sees(unittest.TestCase):
         self.assertEqual(status["Gid"].split(), ["1000"] * 4)
         if ROOT:
             self.assertEqual(status["Groups"].split(), [])
+
+    def test_no_signal_is_ignored_or_blocked_that_was_above(self):
+        every = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD})
+
+        def ignore():
+            for signo in every:
+                signal.signal(signo, signal.SIG_IGN)
+            signal.pthread_sigmask(signal.SIG_BLOCK, every)
+
+        done = subprocess.run([RUN, "--", "cat", "/proc/self/status"], timeout=120,
+                              preexec_fn=ignore, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        status = dict(line.split(":\t", 1) for line in done.stdout.decode().splitlines()
+                      if ":\t" in line)
+        for name in ("SigBlk", "SigIgn", "SigCgt"):
+            self.assertEqual(int(status[name], 16), 0, name)
 
     def test_hostname_and_core_limit(self):
         out, _, _ = shell("uname -n; ulimit -c")
