@@ -167,6 +167,7 @@ struct operation {
 	struct fault fault; /* with ENDING_runtime_protocol_violation */
 	enum layer layer; /* with ENDING_start_failed */
 	int error;
+	uint64_t deaths; /* with LAYER_DEATHS */
 	struct exit_facts exit; /* of the worker, as far as known at the end */
 	uint64_t output_bytes;
 	struct turn *turn; /* NULL for a command */

@@ -1,9 +1,11 @@
 #include "broker/broker.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/limits.h"
 #include "common/log.h"
 #include "common/stop.h"
 #include "common/walk.h"
@@ -312,6 +314,11 @@ message_pack(struct buf *b, const struct operation *op, bool recorded)
 	cause_detail(op, detail, sizeof detail);
 	if (recorded && limit != NULL)
 		snprintf(text, sizeof text, "%s: %s", limit->name, limit->text);
+	else if (recorded && op->ending == ENDING_start_failed && op->layer == LAYER_DEATHS)
+		snprintf(text, sizeof text,
+		    "%" PRIu64 " processes of this runtime died as they started; it is started "
+		    "again within %d s: the log of caissond and caisson audit say how they ended",
+		    op->deaths, START_WINDOW_MS / 1000);
 	else if (!recorded)
 		snprintf(text, sizeof text, "%s; what it became is here, and nowhere on record",
 		    e->doc);

@@ -275,13 +275,17 @@ cause_pack(struct buf *b, const struct operation *op)
 		}
 		break;
 	case ENDING_start_failed:
-		pack_map(b, 3);
+		pack_map(b, 3u + (op->layer == LAYER_DEATHS));
 		pack_str(b, "kind");
 		pack_str(b, e->cause);
 		pack_str(b, "layer");
 		pack_str(b, layer_name(op->layer));
 		pack_str(b, "errno");
 		pack_int(b, op->error);
+		if (op->layer == LAYER_DEATHS) {
+			pack_str(b, "deaths");
+			pack_uint(b, op->deaths);
+		}
 		break;
 	default:
 		pack_map(b, 1);

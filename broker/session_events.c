@@ -117,6 +117,7 @@ session_on_refused(struct broker *b, const struct control *c)
 		if (!op->ended) {
 			op->layer = c->layer < LAYER_MAX ? (enum layer)c->layer : LAYER_NONE;
 			op->error = c->error;
+			op->deaths = c->count;
 			operation_end(op, ENDING_start_failed);
 		}
 		session_kill(child->session);

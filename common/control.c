@@ -27,6 +27,7 @@ static const char *const layer_names[LAYER_MAX] = {
 	[LAYER_SECCOMP] = "seccomp",
 	[LAYER_EXEC] = "exec",
 	[LAYER_HANDSHAKE] = "handshake",
+	[LAYER_DEATHS] = "start deaths",
 	[LAYER_GROUPS] = "groups",
 	[LAYER_NETWORK] = "network",
 	[LAYER_TIME] = "time namespace",

@@ -22,7 +22,7 @@ enum control_verb {
 	CONTROL_CLIENT, /* fd: link to a local client; uid, gid, pid as the kernel gave them; flags: CONTROL_FROM_SOCKET */
 	CONTROL_LINK, /* session, kind, index; fds: link (or stdin pipe's write end for a command), stdout, stderr: see enum child_kind */
 	CONTROL_STARTED, /* session, kind, index: the exec happened */
-	CONTROL_REFUSED, /* session, kind, index, layer, error: not born */
+	CONTROL_REFUSED, /* session, kind, index, layer, error: not born; count: of LAYER_DEATHS, how many */
 	CONTROL_EXIT, /* session, kind, index, exit: gone, and reaped */
 	CONTROL_PING, /* answer with CONTROL_PONG, or be killed */
 	CONTROL_SHUTDOWN, /* settle what is open, then end */
@@ -133,6 +133,7 @@ enum layer {
 	LAYER_SECCOMP,
 	LAYER_EXEC, /* error ENOENT: not found in the chamber; else cannot be executed */
 	LAYER_HANDSHAKE, /* the launcher died between two steps: exit facts are the reason */
+	LAYER_DEATHS, /* too many of this runtime's processes died as they started */
 	/* No steps of their own. */
 	LAYER_GROUPS, /* no supplementary groups */
 	LAYER_NETWORK, /* no network but what was declared */

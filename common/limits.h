@@ -33,6 +33,9 @@
 #define PATH_SEGMENT_MAX  256 /* bytes, TU-35 */
 #define ERROR_MESSAGE_MAX 4096 /* bytes */
 
+#define START_DEATHS_MAX 5 /* of a runtime's processes at their start, in START_WINDOW_MS; after one more it is not started for as long */
+#define START_WINDOW_MS	 10000
+
 #define LINK_READ_MAX	 (256u << 10) /* bytes read per link and loop turn */
 #define LINK_QUEUE_MAX	 (8u << 20) /* bytes queued for a peer that does not read, then it is cut off */
 

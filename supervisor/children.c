@@ -2,219 +2,97 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/queue.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 
-#include "common/child.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/stop.h"
-#include "common/util.h"
-#include "supervisor/child_env.h"
-#include "supervisor/launch.h"
+#include "supervisor/children_private.h"
 #include "supervisor/learn.h"
-#include "supervisor/peer.h"
 #include "supervisor/process.h"
 #include "supervisor/profiles.h"
-#include "supervisor/uid.h"
 
 #define CHILDREN_MAX  1024 /* at once: far more than one namespace's sessions need */
-#define MOUNTS_MAX    130  /* 64 of the profile's, 64 of its own, /app, the root of files */
-#define CHILD_FDS_MAX 4	   /* 0, 1, 2, link */
+#define START_LIFE_MS 1000 /* who dies of itself before has died at its start */
 
-struct child {
-	struct children *owner;
-	uint64_t session;
-	enum child_kind kind;
-	uint32_t index;
-	struct launch *launch;
-	struct uid_claim uid;
-	int fds[CHILD_FDS_MAX]; /* the child's ends, until it is born */
-	size_t nfds;
-	bool unmapped;		 /* second try, without id-mapped mounts */
-	bool started, input;	 /* the exec happened; its input is a pipe */
-	uid_t uid_outside;
-	const struct profile *profile;
-	uint64_t since_ms; /* wall clock */
-	TAILQ_ENTRY(child) link; /* children.list */
-};
+/* ---- who there is ------------------------------------------------------------------ */
 
-struct children {
-	struct event_base *base;
-	const struct conf_namespace *config;
-	enum operation_kind operation_kind;
-	struct learn *learn;
-	const struct children_handler *handler;
-	void *arg;
-	TAILQ_HEAD(, child) list;
-	unsigned count;
-};
-
-/* ---- what a child is --------------------------------------------------------------- */
-
-/* A chamber, and what it borrows. */
-struct draft {
-	struct chamber chamber;
-	struct chamber_mount mounts[MOUNTS_MAX];
-	char **env;
-};
-
-static void
-add_mount(struct draft *d, const char *source, const char *target, bool writable, bool idmap)
+struct child *
+child_create(struct children *ch, enum child_kind kind, uint32_t index)
 {
-	d->mounts[d->chamber.nmounts++] = (struct chamber_mount){
-		.source = source, .target = target, .writable = writable, .idmap = idmap
-	};
+	struct child *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	*c = (struct child){ .owner = ch,
+		.kind = kind,
+		.index = index,
+		.since_ms = clock_wall_ms(),
+		.uid = UID_CLAIM_NONE,
+		.fds = { -1, -1, -1, -1 } };
+	return c;
 }
 
 static void
-add_mounts(struct draft *d, const char *app, const struct conf_mount *v, size_t n, bool idmap)
+join_session(struct child *c, uint64_t session)
 {
-	size_t i;
-
-	d->chamber.cwd = app ? "/app" : "/tmp";
-	if (app)
-		add_mount(d, app, "/app", false, idmap);
-	for (i = 0; i < n; i++)
-		add_mount(d, v[i].source, v[i].target, v[i].writable, idmap);
+	c->session = session;
+	c->warm = false;
+	TAILQ_INSERT_TAIL(&c->owner->list, c, link);
+	c->owner->count++;
 }
 
-/* The base's first, as what is further down wins. */
+/* Last statement of whoever calls it: the owner may be gone afterwards. */
 static void
-add_profile_mounts(struct draft *d, const struct profile *p, bool idmap)
+destroy_child(struct child *c)
 {
-	size_t i;
+	struct children *ch = c->owner;
 
-	if (p->base)
-		add_profile_mounts(d, p->base, idmap);
-	for (i = 0; i < p->nmounts; i++)
-		add_mount(d, p->mounts[i].source, p->mounts[i].target, p->mounts[i].writable,
-		    idmap);
+	TAILQ_REMOVE(c->warm ? &ch->warm : &ch->list, c, link);
+	ch->count -= !c->warm;
+	child_close_fds(c);
+	child_close_ends(c);
+	uid_release(&c->uid);
+	free(c);
+	if (TAILQ_EMPTY(&ch->list))
+		ch->handler->on_empty(ch->arg);
 }
 
-static bool
-add_words(struct conf_words *w, const struct conf_words *more)
+static struct child *
+find_child(const struct children *ch, const struct control *c)
 {
-	size_t i;
+	struct child *child;
 
-	for (i = 0; more && i < more->n; i++)
-		if (conf_words_add(w, more->v[i], strlen(more->v[i])) < 0)
-			return false;
-	return true;
+	TAILQ_FOREACH (child, &ch->list, link)
+		if (child->session == c->session && child->kind == c->kind &&
+		    child->index == c->index)
+			return child;
+	return NULL;
 }
 
-static bool
-add_profile_env(struct conf_words *w, const struct profile *p)
+bool
+child_is_provider(const struct child *c)
 {
-	return (!p->base || add_profile_env(w, p->base)) && add_words(w, p->env);
+	return c->kind == CHILD_PROVIDER;
 }
 
-static int
-make_env(struct draft *d, const struct conf_words *own, bool has_link)
+const char *
+child_id(const struct child *c)
 {
-	struct conf_words all = { NULL, 0 };
+	const struct conf_namespace *config = c->owner->config;
 
-	if (add_profile_env(&all, d->chamber.profile) && add_words(&all, own))
-		d->env = child_env_create(&all, has_link);
-	conf_words_finish(&all);
-	return d->env ? 0 : -ENOMEM;
+	return child_is_provider(c) ? config->providers.v[c->index].id
+			      : config->runtimes.v[c->index].id;
 }
 
-/* What is said of a child counts before what its profile says; UINT64_MAX there is nothing. */
-static uint64_t
-limit_of(uint64_t own, uint64_t profile)
+/* In the pool: runtimes first. */
+size_t
+children_line(const struct children *ch, enum child_kind kind, uint32_t index)
 {
-	return own ? own : profile == UINT64_MAX ? 0 : profile;
+	return kind == CHILD_PROVIDER ? ch->config->runtimes.n + index : index;
 }
 
-static int
-draft_runtime(struct draft *d, const struct child *c)
-{
-	const struct conf_runtime *t = &c->owner->config->runtimes.v[c->index];
-	struct chamber *h = &d->chamber;
-
-	h->learn = c->owner->learn;
-	h->profile = h->learn ? learn_profile(h->learn)
-			      : conf_profile_named(c->owner->config, t->profile);
-	/* Where a listener further up watches, nothing could be learned. */
-	h->required = h->learn ? 1u << LAYER_LISTENER : 0;
-	h->argv = t->command.v;
-	h->memory_bytes = limit_of(t->memory, h->profile->memory_bytes);
-	h->tmp_bytes = t->tmp;
-	h->cpu_percent = limit_of(t->cpu, h->profile->cpu_percent);
-	h->pids = (unsigned)t->pids;
-	add_profile_mounts(d, h->profile, !c->unmapped);
-	add_mounts(d, t->app, t->mounts.v, t->mounts.n, !c->unmapped);
-	return make_env(d, &t->env, c->kind == CHILD_TURN);
-}
-
-static char *const files_argv[] = { (char *)(uintptr_t) "/libexec/caisson-files",
-	(char *)(uintptr_t) "/srv", NULL };
-
-static int
-draft_provider(struct draft *d, const struct child *c)
-{
-	const struct conf_provider *p = &c->owner->config->providers.v[c->index];
-	struct chamber *h = &d->chamber;
-
-	h->profile = p->builtin == BUILTIN_FILES ? profile_named("files") :
-						   conf_profile_named(c->owner->config, p->profile);
-	h->argv = p->builtin == BUILTIN_FILES ? files_argv : p->command.v;
-	h->memory_bytes = limit_of(p->memory, h->profile->memory_bytes);
-	h->tmp_bytes = p->tmp;
-	h->cpu_percent = limit_of(p->cpu, h->profile->cpu_percent);
-	h->pids = (unsigned)p->pids;
-	add_profile_mounts(d, h->profile, !c->unmapped);
-	add_mounts(d, p->app, p->mounts.v, p->mounts.n, !c->unmapped);
-	if (p->builtin == BUILTIN_FILES) {
-		add_mount(d, p->root, "/srv", true, !c->unmapped);
-		h->cwd = "/";
-	}
-	return make_env(d, &p->env, true);
-}
-
-/*
- * As root, a uid of its own.  Where the file system cannot map ids, the built-in provider
- * runs as the owner of what it serves, so that what it writes is the owner's.
- */
-static int
-draft_uid(struct draft *d, struct child *c)
-{
-	static const struct uid_range range = CHILD_UID_RANGE;
-	const struct conf_provider *p;
-	struct stat st;
-	int r;
-
-	if (!uid_is_root())
-		return 0;
-	p = c->kind == CHILD_PROVIDER ? &c->owner->config->providers.v[c->index] : NULL;
-	if (c->unmapped && p && p->builtin == BUILTIN_FILES) {
-		if (stat(p->root, &st) < 0)
-			return -errno;
-		if (st.st_uid == 0) {
-			log_error("%s belongs to root and lies on a file system that cannot "
-				  "map ids: give it to another user, or move it",
-			    p->root);
-			return -EPERM;
-		}
-		d->chamber.uid = st.st_uid;
-		d->chamber.gid = st.st_gid;
-		return 0;
-	}
-	if (c->uid.lock_fd < 0 && (r = uid_claim(&range, &c->uid)) < 0)
-		return r;
-	d->chamber.uid = c->uid.uid;
-	d->chamber.gid = c->uid.uid;
-	return 0;
-}
-
-/* ---- birth ------------------------------------------------------------------------- */
-
-static const struct launch_handler child_handler;
+/* ---- what the broker is told ------------------------------------------------------- */
 
 static void
 tell(const struct child *c, enum control_verb verb, enum layer layer, int error,
@@ -233,119 +111,76 @@ tell(const struct child *c, enum control_verb verb, enum layer layer, int error,
 }
 
 static void
-close_ends(struct child *c)
+tell_link(struct child *c)
 {
-	size_t i;
+	struct control m = {
+		.verb = CONTROL_LINK, .kind = c->kind, .session = c->session, .index = c->index
+	};
 
-	for (i = 0; i < c->nfds; i++) {
-		util_close(&c->fds[i]);
-		c->fds[i] = -1;
-	}
-	c->nfds = 0;
+	c->owner->handler->tell(&m, c->ends, c->nends, c->owner->arg);
+	c->nends = 0; /* taken */
 }
 
-/* Last statement of whoever calls it: the owner may be gone afterwards. */
+/* There is no child. */
 static void
-destroy_child(struct child *c)
+refuse_order(
+    struct children *ch, const struct control *c, enum layer layer, int error, uint64_t count)
 {
-	struct children *ch = c->owner;
+	struct control m = { .verb = CONTROL_REFUSED,
+		.kind = c->kind,
+		.session = c->session,
+		.index = c->index,
+		.layer = layer,
+		.error = error,
+		.count = count };
 
-	TAILQ_REMOVE(&ch->list, c, link);
-	ch->count--;
-	close_ends(c);
-	uid_release(&c->uid);
-	free(c);
-	if (TAILQ_EMPTY(&ch->list))
-		ch->handler->on_empty(ch->arg);
+	ch->handler->tell(&m, NULL, 0, ch->arg);
 }
 
-static int
-launch_child(struct child *c, enum layer *ret_layer)
+/* ---- deaths ------------------------------------------------------------------------ */
+
+/* Of itself: nobody ordered it, and it was no success. */
+static bool
+is_own_fault(const struct exit_facts *exit)
 {
-	struct draft d = { .chamber = { .init = true, .die_with_parent = true } };
-	int r;
-
-	*ret_layer = LAYER_PLAN;
-	r = c->kind == CHILD_PROVIDER ? draft_provider(&d, c) : draft_runtime(&d, c);
-	if (r == 0) {
-		*ret_layer = LAYER_UID;
-		r = draft_uid(&d, c);
-	}
-	if (r == 0) {
-		c->uid_outside = uid_is_root() ? d.chamber.uid : geteuid();
-		c->profile = d.chamber.profile;
-		d.chamber.env = d.env;
-		d.chamber.mounts = d.mounts;
-		d.chamber.fds = c->fds;
-		d.chamber.nfds = c->nfds;
-		r = launch_start(
-		    c->owner->base, &d.chamber, &child_handler, c, &c->launch, ret_layer);
-	}
-	child_env_destroy(d.env);
-	return r;
-}
-
-static void
-refuse_child(struct child *c, enum layer layer, int error, const struct exit_facts *exit)
-{
-	char why[512];
-
-	/* A command that is not there is the caller's business, and told by its status. */
-	if (layer != LAYER_EXEC) {
-		launch_explain(layer, error, why, sizeof(why));
-		log_error("%s", why);
-	}
-	tell(c, CONTROL_REFUSED, layer, error, exit);
-	destroy_child(c);
-}
-
-static void
-child_on_started(struct launch *l, void *arg)
-{
-	struct child *c = arg;
-
-	(void)l;
-	close_ends(c);
-	c->started = true;
-	tell(c, CONTROL_STARTED, LAYER_NONE, 0, NULL);
-}
-
-static void
-child_on_refused(
-    struct launch *l, enum layer layer, int error, const struct exit_facts *exit, void *arg)
-{
-	struct child *c = arg;
-
-	(void)l;
-	c->launch = NULL;
-	if (layer == LAYER_UID && !c->unmapped && c->nfds && uid_is_root()) {
-		log_info("ids cannot be mapped on this file system: trying without");
-		c->unmapped = true;
-		error = launch_child(c, &layer);
-		if (error == 0)
-			return;
-		error = -error;
-		exit = NULL;
-	}
-	refuse_child(c, layer, error, exit);
+	if (exit->kind == EXIT_EXITED && exit->status == 0)
+		return false;
+	return exit->cause == ENDING_none || exit->cause == ENDING_seccomp ||
+	       exit->cause == ENDING_oom || exit->cause == ENDING_limit;
 }
 
 /* Of a runtime's, the client hears; of a provider's, only the operator can. */
 static void
 log_forbidden(const struct child *c, const struct exit_facts *exit)
 {
-	const struct conf_namespace *config = c->owner->config;
-
 	if (exit->cause != ENDING_seccomp)
 		return;
-	if (c->kind == CHILD_PROVIDER)
+	if (child_is_provider(c))
 		log_warn("provider %s: ended, as its profile forbids the system call %s",
-		    config->providers.v[c->index].id,
-		    profile_syscall_name(exit->arch, exit->syscall));
+		    child_id(c), profile_syscall_name(exit->arch, exit->syscall));
 	else
 		log_info("runtime %s: ended, as its profile forbids the system call %s",
-		    config->runtimes.v[c->index].id,
-		    profile_syscall_name(exit->arch, exit->syscall));
+		    child_id(c), profile_syscall_name(exit->arch, exit->syscall));
+}
+
+/* One without a session. */
+static void
+lose_warm(struct child *c, bool ran)
+{
+	if (pool_lost(c->owner->pool, &c->entry, ran))
+		child_log_off(c);
+	destroy_child(c);
+}
+
+static void
+note_exit(const struct child *c, const struct exit_facts *exit)
+{
+	const struct children *ch = c->owner;
+
+	if (c->kind == CHILD_TURN && is_own_fault(exit) &&
+	    clock_ms() - c->started_at_ms < START_LIFE_MS &&
+	    pool_died(ch->pool, children_line(ch, c->kind, c->index)))
+		child_log_off(c);
 }
 
 static void
@@ -354,7 +189,14 @@ child_on_exit(struct launch *l, const struct exit_facts *exit, void *arg)
 	struct child *c = arg;
 
 	(void)l;
+	if (c->warm) {
+		if (c->entry.waits)
+			child_log_warm_exit(c, exit);
+		lose_warm(c, true);
+		return;
+	}
 	log_forbidden(c, exit);
+	note_exit(c, exit);
 	learn_on_exit(c->owner->learn, exit);
 	STOP_POINT("supervisor.before_exit");
 	tell(c, CONTROL_EXIT, LAYER_NONE, 0, exit);
@@ -362,76 +204,68 @@ child_on_exit(struct launch *l, const struct exit_facts *exit, void *arg)
 	destroy_child(c);
 }
 
-static const struct launch_handler child_handler = {
+static void
+refuse_child(struct child *c, enum layer layer, int error, const struct exit_facts *exit)
+{
+	bool waits = c->warm && c->entry.waits;
+	char why[512];
+
+	/* A command that is not there is the caller's business, and told by its status. */
+	if (c->warm ? waits : layer != LAYER_EXEC) {
+		launch_explain(layer, error, why, sizeof(why));
+		log_error("%s", why);
+	}
+	if (c->warm) {
+		lose_warm(c, false);
+		return;
+	}
+	tell(c, CONTROL_REFUSED, layer, error, exit);
+	destroy_child(c);
+}
+
+/* ---- births ------------------------------------------------------------------------ */
+
+static void
+child_on_started(struct launch *l, void *arg)
+{
+	struct child *c = arg;
+
+	(void)l;
+	child_close_fds(c);
+	c->started = true;
+	c->started_at_ms = clock_ms();
+	if (!c->warm)
+		tell(c, CONTROL_STARTED, LAYER_NONE, 0, NULL);
+}
+
+static void
+child_on_refused(
+    struct launch *l, enum layer layer, int error, const struct exit_facts *exit, void *arg)
+{
+	struct child *c = arg;
+	bool ended = c->warm && !c->entry.waits;
+
+	(void)l;
+	c->launch = NULL;
+	if (layer == LAYER_UID && !c->unmapped && !ended && c->nfds && uid_is_root()) {
+		log_info("ids cannot be mapped on this file system: trying without");
+		c->unmapped = true;
+		error = child_launch(c, &child_handler, &layer);
+		if (error == 0)
+			return;
+		error = -error;
+		exit = NULL;
+	}
+	refuse_child(c, layer, error, exit);
+}
+
+const struct launch_handler child_handler = {
 	.on_started = child_on_started,
 	.on_refused = child_on_refused,
 	.on_exit = child_on_exit,
 };
 
-/* ---- links and pipes --------------------------------------------------------------- */
-
-/* The broker's ends of a child, in the order of CONTROL_LINK. */
-struct ends {
-	int fds[CONTROL_FDS_MAX];
-	unsigned n;
-};
-
-/* One pipe; the broker's end is non-blocking, as the broker cannot make it so. */
-static int
-make_pipe(struct child *c, size_t fd, struct ends *ends, bool broker_writes)
-{
-	int pair[2], ours, theirs;
-
-	if (pipe2(pair, O_CLOEXEC) < 0)
-		return -errno;
-	ours = broker_writes ? pair[1] : pair[0];
-	theirs = broker_writes ? pair[0] : pair[1];
-	c->fds[fd] = theirs;
-	ends->fds[ends->n++] = ours;
-	return fcntl(ours, F_SETFL, broker_writes ? O_WRONLY | O_NONBLOCK : O_NONBLOCK) < 0
-		   ? -errno
-		   : 0;
-}
-
-static int
-make_link(struct child *c, struct ends *ends)
-{
-	int r =
-	    peer_pair(SOCK_STREAM, true, false, &ends->fds[ends->n], &c->fds[RUNTIME_FD_LINK]);
-
-	if (r < 0)
-		return r;
-	ends->n++;
-	return 0;
-}
-
-static int
-make_ends(struct child *c, bool with_input, struct ends *ends)
-{
-	int r = 0;
-
-	c->nfds = c->kind == CHILD_COMMAND ? 3 : 4;
-	if (c->kind != CHILD_COMMAND)
-		r = make_link(c, ends);
-	else if (with_input)
-		r = make_pipe(c, STDIN_FILENO, ends, true);
-	if (r == 0 && c->kind != CHILD_PROVIDER)
-		r = make_pipe(c, STDOUT_FILENO, ends, false);
-	return r == 0 ? make_pipe(c, STDERR_FILENO, ends, false) : r;
-}
-
 /* ---- orders ------------------------------------------------------------------------ */
-
-static struct child *
-find_child(const struct children *ch, const struct control *c)
-{
-	struct child *child;
-
-	TAILQ_FOREACH(child, &ch->list, link)
-	if (child->session == c->session && child->kind == c->kind && child->index == c->index)
-		return child;
-	return NULL;
-}
 
 /* May a sound broker name such a child? */
 static bool
@@ -449,26 +283,40 @@ is_known(const struct children *ch, const struct control *c)
 	}
 }
 
-static int
-start_child(struct child *c, bool with_input, enum layer *ret_layer)
+/* One that waits becomes this session's; false if none does. */
+static bool
+hand_out(struct children *ch, const struct control *order)
 {
-	struct control link = {
-		.verb = CONTROL_LINK, .kind = c->kind, .session = c->session, .index = c->index
-	};
-	struct ends ends = { .n = 0 };
-	unsigned i;
-	int r = make_ends(c, with_input, &ends);
+	struct pool_entry *e =
+	    pool_take(ch->pool, children_line(ch, (enum child_kind)order->kind, order->index));
+	struct child *c;
 
-	if (r < 0) {
-		for (i = 0; i < ends.n; i++)
-			close(ends.fds[i]);
-		*ret_layer = LAYER_DESCRIPTORS;
+	if (!e)
+		return false;
+	c = child_of_entry(e);
+	STOP_POINT("supervisor.before_handout");
+	TAILQ_REMOVE(&ch->warm, c, link);
+	join_session(c, order->session);
+	tell_link(c);
+	STOP_POINT("supervisor.handout_linked");
+	if (c->started)
+		tell(c, CONTROL_STARTED, LAYER_NONE, 0, NULL);
+	STOP_POINT("supervisor.after_handout");
+	return true;
+}
+
+static int
+start_cold(struct child *c, enum layer *ret_layer)
+{
+	int r = child_make_ends(c);
+
+	*ret_layer = LAYER_DESCRIPTORS;
+	if (r < 0)
 		return r;
-	}
 	STOP_POINT("supervisor.before_link");
-	c->owner->handler->tell(&link, ends.fds, ends.n, c->owner->arg);
+	tell_link(c);
 	STOP_POINT("supervisor.after_link");
-	r = launch_child(c, ret_layer);
+	r = child_launch(c, &child_handler, ret_layer);
 	STOP_POINT("supervisor.after_spawn");
 	return r;
 }
@@ -478,32 +326,29 @@ children_spawn(struct children *ch, const struct control *c)
 {
 	enum layer layer = LAYER_PLAN;
 	struct child *child;
+	unsigned deaths;
 	int r;
 
 	if (!is_known(ch, c) || find_child(ch, c) || ch->count >= CHILDREN_MAX ||
 	    (c->flags & ~CONTROL_WITH_INPUT) || (c->flags && c->kind != CHILD_COMMAND))
 		return -EPROTO;
-	child = calloc(1, sizeof(*child));
-	if (!child) {
-		struct control m = *c;
-
-		m.verb = CONTROL_REFUSED;
-		m.layer = LAYER_PLAN;
-		m.error = ENOMEM;
-		ch->handler->tell(&m, NULL, 0, ch->arg);
+	deaths = c->kind == CHILD_TURN
+		     ? pool_refuses(ch->pool, children_line(ch, CHILD_TURN, c->index))
+		     : 0;
+	if (deaths > 0) {
+		refuse_order(ch, c, LAYER_DEATHS, EAGAIN, deaths);
 		return 0;
 	}
-	*child = (struct child){ .owner = ch,
-		.session = c->session,
-		.kind = c->kind,
-		.index = c->index,
-		.input = c->flags & CONTROL_WITH_INPUT,
-		.since_ms = clock_wall_ms(),
-		.uid = UID_CLAIM_NONE,
-		.fds = { -1, -1, -1, -1 } };
-	TAILQ_INSERT_TAIL(&ch->list, child, link);
-	ch->count++;
-	r = start_child(child, c->flags & CONTROL_WITH_INPUT, &layer);
+	if (c->kind != CHILD_COMMAND && hand_out(ch, c))
+		return 0;
+	child = child_create(ch, (enum child_kind)c->kind, c->index);
+	if (!child) {
+		refuse_order(ch, c, LAYER_PLAN, ENOMEM, 0);
+		return 0;
+	}
+	child->input = c->flags & CONTROL_WITH_INPUT;
+	join_session(child, c->session);
+	r = start_cold(child, &layer);
 	if (r < 0)
 		refuse_child(child, layer, -r, NULL);
 	return 0;
@@ -554,13 +399,23 @@ children_create(struct event_base *base, const struct conf_namespace *c,
 	ch->handler = handler;
 	ch->arg = arg;
 	TAILQ_INIT(&ch->list);
+	TAILQ_INIT(&ch->warm);
+	ch->pool = children_create_pool(ch);
+	if (!ch->pool) {
+		free(ch);
+		errno = ENOMEM;
+		return NULL;
+	}
 	return ch;
 }
 
 void
 children_destroy(struct children *ch)
 {
-	assert(!ch || TAILQ_EMPTY(&ch->list));
+	if (!ch)
+		return;
+	assert(children_empty(ch));
+	pool_destroy(ch->pool);
 	free(ch);
 }
 
@@ -573,34 +428,46 @@ children_kill_all(struct children *ch, enum ending cause)
 	launch_kill(c->launch, cause);
 }
 
+static void
+tell_of(const struct child *c, children_fn *fn, void *arg)
+{
+	struct process p = {
+		.role = child_is_provider(c) ? process_role_provider : process_role_worker,
+		.state = !c->started ? process_state_starting
+			 : c->warm   ? process_state_warm
+				     : process_state_running,
+		.has_session = !c->warm,
+		.session = c->session,
+		.id = child_id(c),
+		.launch = c->launch,
+		.uid = c->uid_outside,
+		.profile = c->profile,
+		.handed = process_handed(c->kind, c->input),
+		.since_ms = c->since_ms,
+	};
+
+	fn(&p, arg);
+}
+
 void
 children_each(const struct children *ch, children_fn *fn, void *arg)
 {
 	const struct child *c;
 
-	TAILQ_FOREACH(c, &ch->list, link)
-	{
-		bool provider = c->kind == CHILD_PROVIDER;
-		struct process p = {
-			.role = provider ? process_role_provider : process_role_worker,
-			.state = c->started ? process_state_running : process_state_starting,
-			.has_session = true,
-			.session = c->session,
-			.id = provider ? ch->config->providers.v[c->index].id
-				       : ch->config->runtimes.v[c->index].id,
-			.launch = c->launch,
-			.uid = c->uid_outside,
-			.profile = c->profile,
-			.handed = process_handed(c->kind, c->input),
-			.since_ms = c->since_ms,
-		};
+	TAILQ_FOREACH (c, &ch->list, link)
+		tell_of(c, fn, arg);
+	TAILQ_FOREACH (c, &ch->warm, link)
+		tell_of(c, fn, arg);
+}
 
-		fn(&p, arg);
-	}
+bool
+children_idle(const struct children *ch)
+{
+	return TAILQ_EMPTY(&ch->list);
 }
 
 bool
 children_empty(const struct children *ch)
 {
-	return TAILQ_EMPTY(&ch->list);
+	return TAILQ_EMPTY(&ch->list) && TAILQ_EMPTY(&ch->warm);
 }

@@ -1,5 +1,7 @@
 /*
- * children: workers and providers of one namespace's sessions, made as its broker asks.
+ * children: workers and providers of one namespace's sessions, made as its broker asks, or
+ * before it does (`warm`, pool.h): its side of their links waits here until a session
+ * gets them.
  *
  * What a broker asks for are numbers: each is checked here against the configuration, which the
  * broker cannot change.  Makes the links and pipes, gives one end to the child at birth and
@@ -23,7 +25,7 @@ struct process;
 struct children_handler {
 	/* CONTROL_LINK, _STARTED, _REFUSED, _EXIT for the broker; takes the descriptors. */
 	void (*tell)(const struct control *c, int *fds, unsigned nfds, void *arg);
-	/* The last one is reaped. */
+	/* The last one of a session is reaped, or one that never had any. */
 	void (*on_empty)(void *arg);
 };
 
@@ -37,18 +39,26 @@ void children_destroy(struct children *ch);
 
 /*
  * One order of the broker's: CONTROL_SPAWN, CONTROL_KILL, CONTROL_SIGNAL.  A child that is gone
- * already is no error.  Return 0, or -EPROTO for numbers that no sound broker sends.
+ * already is no error.  Return 0, or -EPROTO for numbers that no sound broker sends.  A runtime
+ * too many of whose processes died at their start is refused, LAYER_DEATHS.
  */
 int children_spawn(struct children *ch, const struct control *c);
 int children_kill(struct children *ch, const struct control *c);
 int children_signal(struct children *ch, const struct control *c);
 
-/* Kills all there are; on_empty() follows, if there are any. */
+/* From now on as many as the configuration wants wait for their first session. */
+void children_fill(struct children *ch);
+/* Kills those that wait, and starts no more, until children_fill(). */
+void children_drain(struct children *ch);
+
+/* Kills all of sessions; on_empty() follows, if there are any. */
 void children_kill_all(struct children *ch, enum ending cause);
 
 /* Tells of each child there is, as process.h wants it; `p` lives until `fn` returns. */
 typedef void children_fn(const struct process *p, void *arg);
 void children_each(const struct children *ch, children_fn *fn, void *arg);
+/* None of a session is left; others may wait. */
+bool children_idle(const struct children *ch);
 bool children_empty(const struct children *ch);
 
 #endif /* SUPERVISOR_CHILDREN_H */

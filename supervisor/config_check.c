@@ -18,6 +18,7 @@ static const struct builtin_tool {
 };
 #define FILES_NAMESPACE		 "files" /* of its tools */
 #define FILES_RESOURCE_NAMESPACE "workspace"
+#define WARM_MAX		 256
 
 #define refuse	  conf_check_refuse
 #define no_memory conf_check_no_memory
@@ -227,6 +228,17 @@ conf_check_mounts(struct conf_checker *k, const struct conf_mount *v, size_t n, 
 	return 0;
 }
 
+/* Each of them is some ten descriptors and a few processes, whether it is ever used or not. */
+static int
+count_warm(struct conf_checker *k, uint64_t warm, struct node_at at, const char *key)
+{
+	k->warm += warm;
+	if (k->warm > WARM_MAX)
+		return refuse(k, at, "%s.warm: is more than %d in all runtimes and providers",
+		    key, WARM_MAX);
+	return 0;
+}
+
 static int
 check_runtimes(struct conf_checker *k)
 {
@@ -241,6 +253,7 @@ check_runtimes(struct conf_checker *k)
 		if ((r = conf_check_profile(k, t->profile, true, t->at_profile, key)) < 0 ||
 		    (r = check_command(k, &t->command, t->at_command, key)) < 0 ||
 		    (r = conf_check_env(k, &t->env, t->at_env, key)) < 0 ||
+		    (r = count_warm(k, t->warm, t->at_warm, key)) < 0 ||
 		    (r = conf_check_mounts(k, t->mounts.v, t->mounts.n, t->app, key)) < 0 ||
 		    (r = conf_check_profile_mounts(
 			 k, t->profile, t->mounts.v, t->mounts.n, t->app, key)) < 0)
@@ -292,6 +305,7 @@ check_providers(struct conf_checker *k)
 		}
 		if (r < 0 || (r = conf_check_profile(k, p->profile, false, p->at_profile, key)) < 0 ||
 		    (r = conf_check_env(k, &p->env, p->at_env, key)) < 0 ||
+		    (r = count_warm(k, p->warm, p->at_warm, key)) < 0 ||
 		    (r = conf_check_mounts(k, p->mounts.v, p->mounts.n, p->app, key)) < 0 ||
 		    (r = conf_check_profile_mounts(
 			 k, p->profile, p->mounts.v, p->mounts.n, p->app, key)) < 0)
@@ -484,7 +498,7 @@ check_grants(struct conf_checker *k)
 int
 conf_complete(struct conf_namespace *c, const char *file, char err[CONF_ERROR_MAX])
 {
-	struct conf_checker k = { c, file, err };
+	struct conf_checker k = { .c = c, .file = file, .err = err };
 	int r;
 
 	if (!c->limits.max_tool_calls)

@@ -10,6 +10,7 @@ struct conf_checker {
 	struct conf_namespace *c;
 	const char *file;
 	char *err;
+	uint64_t warm; /* of all that were seen */
 };
 
 #define conf_check_refuse(k, at, ...) conf_refuse((k)->err, (k)->file, at, __VA_ARGS__)

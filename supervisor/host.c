@@ -197,7 +197,11 @@ host_go_on(struct host *h)
 {
 	struct service *broker = &h->services[BROKER], *ledger = &h->services[LEDGER];
 
-	if (broker->launch || !children_empty(h->children) || h->stage == STAGE_OVER)
+	if (broker->launch || h->stage == STAGE_OVER)
+		return;
+	/* Those that wait never spoke with the old broker, and serve the next one. */
+	if (h->stage == STAGE_RUNNING ? !children_idle(h->children)
+				      : !children_empty(h->children))
 		return;
 	rundir_seal(h->o.run);
 	if (h->stage == STAGE_RUNNING) {
@@ -241,6 +245,7 @@ host_shutdown(struct host *h)
 		return;
 	h->stage = STAGE_SETTLING;
 	STOP_POINT("supervisor.shutdown");
+	children_drain(h->children);
 	arm(h->deadline, (unsigned)h->o.config->limits.shutdown_grace);
 	if (h->services[BROKER].launch)
 		peer_send(h->services[BROKER].peer, &m, NULL, 0);

@@ -112,6 +112,8 @@ handle_ready(struct host *h, const struct control *c)
 		return 0;
 	if (h->client)
 		connect_client(h);
+	else
+		children_fill(h->children); /* a private run has one session only */
 	host_serve(h, true);
 	return 0;
 }

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -173,24 +174,18 @@ launch_pid(const struct launch *l)
 	return l->init.pidfd >= 0 && !l->init.reaped ? l->page->birth_pid : 0;
 }
 
-/* A pidfd says so in its own words. */
 pid_t
 launch_program_pid(const struct launch *l)
 {
-	char path[64], line[64];
-	int pid = 0;
-	FILE *f;
+	return launch_pid(l) > 0 && l->runtime_fd >= 0 ? launch_proc_pid(l->runtime_fd) : 0;
+}
 
-	if (launch_pid(l) == 0 || l->runtime_fd < 0)
-		return 0;
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", l->runtime_fd);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "Pid: %d", &pid) == 1)
-			break;
-	if (f)
-		fclose(f);
-	return pid > 0 ? pid : 0; /* -1: reaped */
+bool
+launch_lives(const struct launch *l)
+{
+	struct pollfd ends[] = { { l->init.pidfd, POLLIN, 0 }, { l->runtime_fd, POLLIN, 0 } };
+
+	return !l->dying && (!l->started || poll(ends, countof(ends), 0) == 0);
 }
 
 void

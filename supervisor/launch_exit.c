@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -48,6 +49,24 @@ void
 launch_proc_wait(struct launch_proc *p)
 {
 	proc_reap(p, 0);
+}
+
+/* A pidfd says so in its own words. */
+pid_t
+launch_proc_pid(int pidfd)
+{
+	char path[64], line[64];
+	int pid = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "Pid: %d", &pid) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return pid > 0 ? pid : 0; /* -1: reaped */
 }
 
 void

@@ -23,6 +23,8 @@ struct launch_proc {
 void launch_proc_reap(struct launch_proc *p);
 /* Waits for its end, which the caller has already ordered. */
 void launch_proc_wait(struct launch_proc *p);
+/* In our pid namespace; 0 once it is reaped. */
+pid_t launch_proc_pid(int pidfd);
 
 /* Kills it, if it is there. */
 void launch_proc_kill(const struct launch_proc *p);

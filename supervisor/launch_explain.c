@@ -98,6 +98,7 @@ static const struct {
 	{ LAYER_HANDSHAKE, ECANCELED, "it was killed before it had started" },
 	{ LAYER_HANDSHAKE, ENOENT, "the launcher caisson-worker is not installed" },
 	{ LAYER_HANDSHAKE, 0, "the launcher ended before the program had started" },
+	{ LAYER_DEATHS, 0, "too many of its processes died as they started" },
 	{ LAYER_GROUPS, 0,
 	    "only root can drop supplementary groups, and what they reach the chamber would: "
 	    "run as root, or as a user of one group" },

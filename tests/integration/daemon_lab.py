@@ -51,12 +51,12 @@ caisson.serve(run)
 class Daemon:
     """One caissond in the foreground, ready to serve."""
 
-    def __init__(self, case, *words, ready=True, runner=(), env=None, **popen):
+    def __init__(self, case, *words, ready=True, runner=(), env=None, program=None, **popen):
         self.case, self.socket = case, case.socket
         readable, writable = os.pipe()
         self.errors = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
-            [*runner, CAISSOND, "-c", case.config, "-f", "--state", case.state,
+            [*runner, program or CAISSOND, "-c", case.config, "-f", "--state", case.state,
              "--socket", case.socket, "-n", str(writable), *words],
             pass_fds=[writable], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=self.errors, start_new_session=True, env=real.environment(**(env or {})),

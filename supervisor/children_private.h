@@ -1,0 +1,82 @@
+/*
+ * children_private: what the files children*.c share.
+ *
+ *   children.c         who there is: orders, births, deaths
+ *   children_launch.c  what a child is: its chamber, its ends of links and pipes
+ *   children_warm.c    those that wait for their first session
+ */
+#ifndef SUPERVISOR_CHILDREN_PRIVATE_H
+#define SUPERVISOR_CHILDREN_PRIVATE_H
+
+#include <sys/queue.h>
+
+#include "supervisor/children.h"
+#include "supervisor/launch.h"
+#include "supervisor/pool.h"
+#include "supervisor/uid.h"
+
+#define CHILD_FDS_MAX 4 /* 0, 1, 2, link */
+
+struct child {
+	struct children *owner;
+	uint64_t session; /* none while it waits in the pool, or if it never left it */
+	enum child_kind kind;
+	uint32_t index;
+	struct launch *launch;
+	struct uid_claim uid;
+	int fds[CHILD_FDS_MAX]; /* its own ends, until it is born */
+	size_t nfds;
+	int ends[CONTROL_FDS_MAX]; /* the broker's, in CONTROL_LINK's order, until it has them */
+	unsigned nends;
+	bool unmapped;	     /* second try, without id-mapped mounts */
+	bool started, input; /* the exec happened; its input is a pipe */
+	bool warm;	     /* no session's yet */
+	uid_t uid_outside;
+	const struct profile *profile;
+	uint64_t since_ms;	/* wall clock */
+	uint64_t started_at_ms; /* monotonic: the exec */
+	struct pool_entry entry;
+	TAILQ_ENTRY(child) link; /* children.list, or children.warm */
+};
+
+TAILQ_HEAD(child_list, child);
+
+struct children {
+	struct event_base *base;
+	const struct conf_namespace *config;
+	enum operation_kind operation_kind;
+	struct learn *learn; /* NULL: nothing is */
+	const struct children_handler *handler;
+	void *arg;
+	struct child_list list; /* of sessions */
+	struct child_list warm; /* in the pool, or ended there and not yet reaped */
+	struct pool *pool;
+	unsigned count; /* of sessions */
+};
+
+/* children.c.  A new one, in no list yet; NULL if memory is out. */
+struct child *child_create(struct children *ch, enum child_kind kind, uint32_t index);
+extern const struct launch_handler child_handler;
+bool child_is_provider(const struct child *c);
+const char *child_id(const struct child *c);
+/* In the pool: runtimes come first. */
+size_t children_line(const struct children *ch, enum child_kind kind, uint32_t index);
+
+/* children_warm.c.  NULL if memory is out. */
+struct pool *children_create_pool(struct children *ch);
+struct child *child_of_entry(const struct pool_entry *e);
+/* Its line is off. */
+void child_log_off(const struct child *c);
+/* Nobody else hears of one that had no session yet. */
+void child_log_warm_exit(const struct child *c, const struct exit_facts *exit);
+
+/* children_launch.c.  Makes both sides of its links and pipes.  0, or a negative errno with none made. */
+int child_make_ends(struct child *c);
+void child_close_fds(struct child *c);
+void child_close_ends(struct child *c);
+
+/* Describes its chamber and starts the launch.  As launch_start(); its fds stay its own. */
+int child_launch(
+    struct child *c, const struct launch_handler *handler, enum layer *ret_layer);
+
+#endif /* SUPERVISOR_CHILDREN_PRIVATE_H */
