@@ -18,7 +18,7 @@ PROGRAMS = pathlib.Path(wire.BUILD, "test", "program")
 SHELL = ("/bin/sh", "-c", "echo hello; ls /usr | sort | head -1; cd /tmp; mkdir d; echo x > d/f; "
          "mv d/f d/g; cat d/g; rm -r d; kill -0 $$; sleep 0; (exit 3) || true")
 PYTHON = ("python3", "-c", """
-import os, signal, socket, subprocess, tempfile, threading, time
+import os, select, signal, socket, subprocess, tempfile, threading, time
 with tempfile.TemporaryDirectory() as d:
     open(d + '/a', 'w').write('x')
     os.rename(d + '/a', d + '/b')
@@ -29,7 +29,7 @@ heard = []
 signal.signal(signal.SIGALRM, lambda *a: heard.append(1))
 signal.setitimer(signal.ITIMER_REAL, .001)
 while not heard:
-    time.sleep(.001)  # of the calls that are asked about, one that is tried again after a signal
+    select.select([], [], [], .01)  # of the calls that are asked about, one that is tried again after a signal
 print(subprocess.run(['/bin/sh', '-c', 'echo below'], stdout=subprocess.PIPE).stdout)
 a, b = socket.socketpair()
 a.send(b'1'), print(b.recv(1))
