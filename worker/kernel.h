@@ -1,6 +1,6 @@
 /*
- * kernel: numbers and calls that Debian 12's headers (Linux 6.1) lack or that glibc 2.36
- * does not wrap.  Nothing of ours.
+ * kernel: numbers and calls that Debian 12's headers (Linux 6.1) lack or that a C library
+ * does not wrap: musl, which the launcher is linked with, or glibc 2.36.  Nothing of ours.
  */
 #ifndef WORKER_KERNEL_H
 #define WORKER_KERNEL_H
@@ -15,6 +15,9 @@
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
+#ifndef __GLIBC__
+#include <linux/mount.h>
+#endif
 
 /* Landlock after ABI 2. */
 #define KERNEL_LANDLOCK_FS_TRUNCATE    (1ULL << 14) /* ABI 3 */
@@ -54,6 +57,20 @@ kernel_clone3(struct clone_args *a)
 	return (int)syscall(SYS_clone3, a, sizeof(*a));
 }
 
+/* The default action; a C library keeps some numbers to itself. */
+static inline int
+kernel_signal_default(int signo)
+{
+	struct {
+		void (*handler)(int);
+		unsigned long flags;
+		void (*restorer)(void);
+		uint64_t mask;
+	} action = { 0 };
+
+	return (int)syscall(SYS_rt_sigaction, signo, &action, NULL, sizeof(action.mask));
+}
+
 static inline int
 kernel_openat2(int dir, const char *path, uint64_t flags, uint64_t resolve)
 {
@@ -91,5 +108,51 @@ kernel_landlock_restrict(int ruleset, uint32_t flags)
 {
 	return (int)syscall(SYS_landlock_restrict_self, ruleset, flags);
 }
+
+#ifndef __GLIBC__
+
+static inline int
+close_range(unsigned first, unsigned last, int flags)
+{
+	return (int)syscall(SYS_close_range, first, last, flags);
+}
+
+static inline int
+fsopen(const char *type, unsigned flags)
+{
+	return (int)syscall(SYS_fsopen, type, flags);
+}
+
+static inline int
+fsconfig(int fs, unsigned command, const char *key, const void *value, int aux)
+{
+	return (int)syscall(SYS_fsconfig, fs, command, key, value, aux);
+}
+
+static inline int
+fsmount(int fs, unsigned flags, unsigned attr)
+{
+	return (int)syscall(SYS_fsmount, fs, flags, attr);
+}
+
+static inline int
+open_tree(int dir, const char *path, unsigned flags)
+{
+	return (int)syscall(SYS_open_tree, dir, path, flags);
+}
+
+static inline int
+move_mount(int from, const char *from_path, int to, const char *to_path, unsigned flags)
+{
+	return (int)syscall(SYS_move_mount, from, from_path, to, to_path, flags);
+}
+
+static inline int
+mount_setattr(int dir, const char *path, unsigned flags, struct mount_attr *attr, size_t n)
+{
+	return (int)syscall(SYS_mount_setattr, dir, path, flags, attr, n);
+}
+
+#endif /* !__GLIBC__ */
 
 #endif /* WORKER_KERNEL_H */

@@ -55,7 +55,7 @@ signals_reset(void)
 	sigset_t none;
 
 	for (int i = 1; i < _NSIG; i++)
-		signal(i, SIG_DFL);
+		kernel_signal_default(i);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
