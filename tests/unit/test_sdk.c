@@ -237,6 +237,33 @@ START_TEST(every_length_is_written_in_its_shortest_form)
 }
 END_TEST
 
+START_TEST(what_is_no_number_reads_as_0_and_every_number_as_real)
+{
+	struct caisson_writer w = { NULL, 0, 0, 0 };
+	struct caisson_cursor it;
+	struct caisson_value v;
+
+	caisson_put_array(&w, 5);
+	caisson_put_str(&w, "abc");
+	caisson_put_bool(&w, true);
+	caisson_put_real(&w, 2.5);
+	caisson_put_uint(&w, UINT64_MAX);
+	caisson_put_int(&w, -7);
+	it = caisson_iterate((struct caisson_value){ w.p, w.n });
+	ck_assert(caisson_next(&it, &v));
+	ck_assert(caisson_int(v) == 0 && caisson_uint(v) == 0 && caisson_real(v) == 0);
+	ck_assert(caisson_next(&it, &v));
+	ck_assert(caisson_int(v) == 0 && caisson_uint(v) == 0 && caisson_real(v) == 0);
+	ck_assert(caisson_next(&it, &v));
+	ck_assert(caisson_int(v) == 0 && caisson_uint(v) == 0 && caisson_real(v) == 2.5);
+	ck_assert(caisson_next(&it, &v));
+	ck_assert(caisson_int(v) == 0 && caisson_real(v) == (double)UINT64_MAX);
+	ck_assert(caisson_next(&it, &v));
+	ck_assert(caisson_int(v) == -7 && caisson_uint(v) == 0 && caisson_real(v) == -7);
+	caisson_writer_finish(&w);
+}
+END_TEST
+
 START_TEST(scalars_come_back_as_they_were)
 {
 	struct caisson_writer w = { NULL, 0, 0, 0 };
@@ -581,6 +608,7 @@ sdk_suite(void)
 	tcase_add_loop_test(
 	    values, every_length_is_written_in_its_shortest_form, 0, (int)countof(lengths));
 	tcase_add_test(values, scalars_come_back_as_they_were);
+	tcase_add_test(values, what_is_no_number_reads_as_0_and_every_number_as_real);
 	tcase_add_test(values, every_truncation_is_refused);
 	tcase_add_test(values, nesting_has_a_bound);
 	tcase_add_checked_fixture(turn, setup, teardown);

@@ -92,7 +92,9 @@ caisson_int(struct caisson_value v)
 {
 	struct caisson_head h = caisson_head(v);
 
-	return h.type == CAISSON_INT || h.n <= INT64_MAX ? (int64_t)h.n : 0;
+	if (h.type == CAISSON_UINT && h.n > INT64_MAX)
+		return 0;
+	return h.type == CAISSON_INT || h.type == CAISSON_UINT ? (int64_t)h.n : 0;
 }
 
 static inline double
@@ -102,7 +104,9 @@ caisson_real(struct caisson_value v)
 	double d;
 
 	memcpy(&d, &h.n, sizeof d);
-	return h.type == CAISSON_REAL ? d : h.type == CAISSON_UINT ? (double)h.n : 0;
+	return h.type == CAISSON_REAL	? d
+	       : h.type == CAISSON_UINT ? (double)h.n
+					: (double)caisson_int(v);
 }
 
 /* The bytes of a string or binary, not terminated; NULL and 0 for anything else. */
