@@ -11,7 +11,7 @@
 
 /* caisson-ledger [--read-only]: with --read-only descriptor 3 is a link to a client
  * instead, and the index is kept in memory. */
-#define LEDGER_FD_CONTROL 3 /* SEQPACKET, struct control: CONTROL_CLIENT brings links (flags 1: from the broker) */
+#define LEDGER_FD_CONTROL 3 /* SEQPACKET, struct control: CONTROL_CLIENT brings links */
 #define LEDGER_FD_JOURNAL 4 /* the directory of the segments */
 #define LEDGER_FD_INDEX	  5 /* the directory of index and head */
 

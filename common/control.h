@@ -17,28 +17,36 @@
 
 enum control_verb {
 	/* supervisor -> broker */
-	CONTROL_SEGMENT = 1, /* fd: a new journal segment, write-only, append-only; index: its number; count: bytes reserved */
+	/* fd: a new journal segment, write-only, append-only; index: its number; count: bytes
+	 * reserved */
+	CONTROL_SEGMENT = 1,
 	CONTROL_LEDGER, /* fd: link to the ledger */
-	CONTROL_CLIENT, /* fd: link to a local client; uid, gid, pid as the kernel gave them; flags: CONTROL_FROM_SOCKET */
-	CONTROL_LINK, /* session, kind, index; fds: link (or stdin pipe's write end for a command), stdout, stderr: see enum child_kind */
+	/* fd: link to a local client; uid, gid, pid as the kernel gave them; flags: CONTROL_FROM_... */
+	CONTROL_CLIENT,
+	/* session, kind, index; fds: link (of a command: its stdin's write end), stdout, stderr: see
+	 * enum child_kind */
+	CONTROL_LINK,
 	CONTROL_STARTED, /* session, kind, index: the exec happened */
 	CONTROL_REFUSED, /* session, kind, index, layer, error: not born; count: of LAYER_DEATHS, how many */
 	CONTROL_EXIT, /* session, kind, index, exit: gone, and reaped */
 	CONTROL_PING, /* answer with CONTROL_PONG, or be killed */
 	CONTROL_SHUTDOWN, /* settle what is open, then end */
 	CONTROL_NO_SEGMENT, /* error: errno: the segment asked for cannot be made */
-	CONTROL_PROCESSES, /* fd: sealed memfd of process.row frames; none, and error, if it cannot be made */
+	/* fd: sealed memfd of process.row frames; none, and error, if it cannot be made */
+	CONTROL_PROCESSES,
 
 	/* broker -> supervisor */
 	CONTROL_READY = 32, /* the state has arrived whole; links may come */
 	CONTROL_PONG,
 	CONTROL_SPAWN, /* session, kind, index: make this child; flags: CONTROL_WITH_INPUT */
 	CONTROL_KILL, /* session, kind, index, cause: kill the whole tree, now */
-	CONTROL_SIGNAL, /* session, kind, index, error: this signal number, to the command's process */
+	/* session, kind, index, error: this signal number, to the command's process */
+	CONTROL_SIGNAL,
 	CONTROL_MORE, /* the next segment, please; count: bytes to reserve */
 	CONTROL_SETTLED, /* after CONTROL_SHUTDOWN: nothing is open */
 	CONTROL_CLIENT_GONE, /* uid: one that came with CONTROL_FROM_SOCKET has ended */
-	CONTROL_CLIENT_TAKEN, /* the first of those that came with CONTROL_FROM_SOCKET and were not yet */
+	/* the first of those that came with CONTROL_FROM_SOCKET, and were not taken yet, is */
+	CONTROL_CLIENT_TAKEN,
 	CONTROL_LIST, /* CONTROL_PROCESSES, please */
 
 	/* supervisor -> client */
@@ -49,13 +57,15 @@ enum control_verb {
 /* What a session's child is.  Descriptors of CONTROL_LINK, in this order. */
 enum child_kind {
 	CHILD_TURN = 1, /* worker with a link: link, stdout, stderr */
-	CHILD_COMMAND, /* worker without one: stdin (only with CONTROL_WITH_INPUT), stdout, stderr */
+	CHILD_COMMAND, /* worker without: stdin (only with CONTROL_WITH_INPUT), stdout, stderr */
 	CHILD_PROVIDER, /* link, stderr */
 };
 
 #define CONTROL_WITH_INPUT 1u
 /* To a broker: it came through the daemon's socket, from anybody who can reach that. */
 #define CONTROL_FROM_SOCKET 2u
+/* To a ledger: its other end is the broker's. */
+#define CONTROL_FROM_BROKER 4u
 
 /* May this signal be sent to a command?  Those of a terminal and a shell, none that kills
  * for sure: that is CONTROL_KILL's. */
@@ -98,7 +108,9 @@ struct exit_facts {
 	uint32_t kind; /* enum exit_kind */
 	int32_t status;
 	uint32_t core;
-	uint32_t cause; /* enum ending of the kill order, or the supervisor's own (seccomp, oom, limit, host_lost); 0: none */
+	/* enum ending of the kill order, or the supervisor's own (seccomp, oom, limit, host_lost);
+	 * 0: none */
+	uint32_t cause;
 	uint32_t limit; /* with ENDING_limit: enum exit_limit */
 	uint32_t syscall; /* with ENDING_seccomp: its number, or UINT32_MAX */
 	uint32_t arch; /* with ENDING_seccomp: AUDIT_ARCH_* */
@@ -107,7 +119,7 @@ struct exit_facts {
 	uint64_t cpu_us; /* user + system, the whole tree */
 	uint64_t peak_bytes;
 	uint64_t read_bytes, written_bytes; /* from and to a disk */
-	uint64_t processes; /* most at once, pid 1 of the chamber among them; 0: nobody counted */
+	uint64_t processes; /* most at once, the chamber's pid 1 among them; 0: nobody counted */
 };
 
 /*
@@ -151,8 +163,8 @@ enum layer {
 /* Those that a profile may name optional: a kernel, or a user without root, may lack them. */
 #define LAYERS_OPTIONAL \
 	(1u << LAYER_UID | 1u << LAYER_GROUPS | 1u << LAYER_TIME | 1u << LAYER_TCP | \
-	    1u << LAYER_SCOPES | 1u << LAYER_MDWE | 1u << LAYER_RIGHTS | 1u << LAYER_LISTENER | \
-	    1u << LAYER_EXIT_FACTS)
+	    1u << LAYER_SCOPES | 1u << LAYER_MDWE | 1u << LAYER_RIGHTS | \
+	    1u << LAYER_LISTENER | 1u << LAYER_EXIT_FACTS)
 
 struct control {
 	uint32_t verb;

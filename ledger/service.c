@@ -1,7 +1,6 @@
 #include "ledger/service.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -346,7 +345,8 @@ handle_control(struct service *s, const struct control *c, int fds[CONTROL_FDS_M
 	case CONTROL_CLIENT:
 		if (fds[0] < 0)
 			break;
-		ret = peer_add(s, steal_fd(&fds[0]), c->flags & 1 ? ROLE_BROKER : ROLE_CLIENT);
+		ret = peer_add(s, steal_fd(&fds[0]),
+		    c->flags & CONTROL_FROM_BROKER ? ROLE_BROKER : ROLE_CLIENT);
 		if (ret < 0)
 			log_error("cannot serve a link: %s", strerror(-ret));
 		break;

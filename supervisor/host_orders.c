@@ -30,7 +30,7 @@ void
 host_connect_ledger(struct host *h)
 {
 	struct control to_broker = { .verb = CONTROL_LEDGER };
-	struct control to_ledger = { .verb = CONTROL_CLIENT, .flags = 1 };
+	struct control to_ledger = { .verb = CONTROL_CLIENT, .flags = CONTROL_FROM_BROKER };
 
 	if (!h->services[BROKER].peer || !h->services[LEDGER].peer)
 		return;
@@ -164,8 +164,7 @@ handle_settled(struct host *h, const struct control *c)
 	if (h->stage == STAGE_RUNNING)
 		return -EPROTO;
 	/* End-of-file is what ends it. */
-	peer_close(h->services[BROKER].peer);
-	h->services[BROKER].peer = NULL;
+	service_drop_peer(&h->services[BROKER]);
 	return 0;
 }
 

@@ -20,7 +20,7 @@ import wire
 # struct control of common/control.h
 CONTROL = struct.Struct("=IIQIiIIIIIIQIiIIIIIHHQQQQQ")
 CLIENT, PING, SHUTDOWN, PONG = 3, 8, 9, 33
-FROM_BROKER = 1
+FROM_BROKER = 4
 
 CAISSON = wire.program("caisson")
 LEDGER = wire.program("caisson-ledger")
