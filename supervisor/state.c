@@ -181,14 +181,15 @@ fill_run(struct rundir *run, int run_fd, const char *dir)
 }
 
 int
-state_open(const char *dir, uint8_t ret_key[STATE_KEY], char err[STATE_ERROR_MAX])
+state_open(const char *wanted, char **ret_dir, uint8_t ret_key[STATE_KEY],
+    char err[STATE_ERROR_MAX])
 {
-	cleanup_free char *fallback = dir ? NULL : state_dir_default();
+	cleanup_free char *dir = wanted ? strdup(wanted) : state_dir_default();
 	cleanup_fd int fd = -1;
 	int r;
 
-	if (!dir)
-		dir = fallback;
+	if (!dir && wanted)
+		return state_fail(err, wanted, "open it", ENOMEM);
 	if (!dir) {
 		snprintf(err, STATE_ERROR_MAX,
 		    "--state DIR: is needed where neither XDG_STATE_HOME nor HOME is set");
@@ -202,20 +203,20 @@ state_open(const char *dir, uint8_t ret_key[STATE_KEY], char err[STATE_ERROR_MAX
 		r = read_key(fd, ret_key);
 	if (r < 0)
 		return state_fail(err, dir, "read or make the file key in it", -r);
+	*ret_dir = dir;
+	dir = NULL;
 	return steal_fd(&fd);
 }
 
 int
-rundir_create(const char *dir, struct rundir *ret, char err[STATE_ERROR_MAX])
+rundir_create(const char *wanted, struct rundir *ret, char err[STATE_ERROR_MAX])
 {
-	cleanup_free char *fallback = dir ? NULL : state_dir_default();
 	cleanup_fd int fd = -1, runs_fd = -1, run_fd = -1;
+	cleanup_free char *dir = NULL;
 	int r;
 
 	*ret = RUNDIR_NONE;
-	if (!dir)
-		dir = fallback;
-	fd = state_open(dir, ret->key, err);
+	fd = state_open(wanted, &dir, ret->key, err);
 	if (fd < 0)
 		return fd;
 	runs_fd = state_open_subdir(fd, "runs");

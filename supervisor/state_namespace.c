@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "common/options.h"
-#include "common/state_dir.h"
 #include "common/util.h"
 #include "supervisor/lockfile.h"
 #include "supervisor/state_private.h"
@@ -98,18 +97,16 @@ fill_namespace(struct rundir *run, int run_fd, const char *dir, char err[STATE_E
 }
 
 int
-rundir_open(const char *dir, const char *namespace, struct rundir *ret,
+rundir_open(const char *wanted, const char *namespace, struct rundir *ret,
     char err[STATE_ERROR_MAX])
 {
-	cleanup_free char *fallback = dir ? NULL : state_dir_default();
 	cleanup_fd int fd = -1, place_fd = -1, run_fd = -1;
+	cleanup_free char *dir = NULL;
 	char text[LOCKFILE_HOLDER_MAX];
 	pid_t holder;
 
 	*ret = RUNDIR_NONE;
-	if (!dir)
-		dir = fallback;
-	fd = state_open(dir, ret->key, err);
+	fd = state_open(wanted, &dir, ret->key, err);
 	if (fd < 0)
 		return fd;
 	place_fd = state_open_subdir(fd, PLACE);
