@@ -1,7 +1,6 @@
 #include "broker/broker.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

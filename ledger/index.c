@@ -1,6 +1,5 @@
 #include "ledger/index.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

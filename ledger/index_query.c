@@ -1,8 +1,6 @@
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "common/log.h"
 #include "common/walk.h"
 #include "ledger/index_private.h"
 

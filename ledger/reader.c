@@ -1,6 +1,5 @@
 #include "ledger/reader.h"
 
-#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

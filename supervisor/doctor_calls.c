@@ -7,7 +7,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>
@@ -224,7 +223,7 @@ probe_pidfd(struct doctor_finding *f)
 	}
 }
 
-/* Both of a child that waits at a pipe until it is let go. */
+/* A child that holds both ends of `gate`, and exits with 7 once we close our writing one. */
 static pid_t
 waiting_child(int gate[2])
 {

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/fs.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -224,7 +223,7 @@ probe_io_uring(struct doctor_finding *f)
 }
 
 /* A child makes the call, which may end it: 7 if it worked. */
-static int
+static bool
 entry(void (*call)(void))
 {
 	pid_t pid = probe_fork();

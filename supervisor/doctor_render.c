@@ -1,7 +1,6 @@
 /* A report as text and as JSON. */
 #include <string.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 #include "common/utf8.h"
 #include "common/util.h"

@@ -4,7 +4,6 @@
  */
 #include "worker/files/files.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 #include "worker/files/text.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "common/segment.h"
