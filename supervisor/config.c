@@ -69,8 +69,11 @@ const struct conf_section conf_root = { "namespace", sizeof(struct conf_namespac
 
 /* ---- a section's fields, by the table ---------------------------------------------- */
 
-int
-conf_section_init(const struct conf_section *s, void *ret)
+static void section_finish(const struct conf_section *s, void *p);
+
+/* Everything as it is when nothing is said. */
+static int
+section_init(const struct conf_section *s, void *ret)
 {
 	const struct conf_field *f;
 	void *v;
@@ -85,7 +88,7 @@ conf_section_init(const struct conf_section *s, void *ret)
 		case CONF_SWITCH: *(bool *)v = f->number != 0; break;
 		case CONF_CHOICE: *(unsigned *)v = (unsigned)f->number; break;
 		case CONF_INSIDE:
-			if (conf_section_init(f->section, v) < 0)
+			if (section_init(f->section, v) < 0)
 				return -ENOMEM;
 			break;
 		case CONF_TEXT:
@@ -115,7 +118,7 @@ void
 conf_truncate(const struct conf_section *section, struct conf_list *list, size_t n)
 {
 	while (list->n > n)
-		conf_section_finish(section, (char *)list->v + --list->n * section->size);
+		section_finish(section, (char *)list->v + --list->n * section->size);
 }
 
 static void
@@ -125,8 +128,8 @@ list_finish(const struct conf_section *s, struct conf_list *list)
 	free(list->v);
 }
 
-void
-conf_section_finish(const struct conf_section *s, void *p)
+static void
+section_finish(const struct conf_section *s, void *p)
 {
 	const struct conf_field *f;
 	void *v;
@@ -141,7 +144,7 @@ conf_section_finish(const struct conf_section *s, void *p)
 		case CONF_WORDS:
 		case CONF_SEGMENTS: conf_words_finish(v); break;
 		case CONF_SCHEMA: free(((struct conf_packed *)v)->p); break;
-		case CONF_INSIDE: conf_section_finish(f->section, v); break;
+		case CONF_INSIDE: section_finish(f->section, v); break;
 		case CONF_SEVERAL: list_finish(f->section, v); break;
 		default: break;
 		}
@@ -152,14 +155,14 @@ conf_section_finish(const struct conf_section *s, void *p)
 int
 conf_init(struct conf_namespace *ret)
 {
-	return conf_section_init(&conf_root, ret);
+	return section_init(&conf_root, ret);
 }
 
 void
 conf_finish(struct conf_namespace *c)
 {
 	conf_profiles_destroy(c->built);
-	conf_section_finish(&conf_root, c);
+	section_finish(&conf_root, c);
 }
 
 void *
@@ -171,8 +174,8 @@ conf_add(const struct conf_section *section, struct conf_list *list)
 		return NULL;
 	list->v = v;
 	item = v + list->n * section->size;
-	if (conf_section_init(section, item) < 0) {
-		conf_section_finish(section, item);
+	if (section_init(section, item) < 0) {
+		section_finish(section, item);
 		return NULL;
 	}
 	list->n++;

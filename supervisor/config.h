@@ -142,14 +142,10 @@ int conf_read(const char *path, const void *p, size_t n, struct conf_namespace *
 int conf_init(struct conf_namespace *ret);
 void conf_finish(struct conf_namespace *c);
 
-/* Fallbacks of one section, for elements added by hand.  -ENOMEM or 0. */
-int conf_section_init(const struct conf_section *s, void *ret);
-void conf_section_finish(const struct conf_section *s, void *p);
-
 /*
  * Builds the profiles (once), gives every builtin provider without tools its own, then checks
- * all that one field alone cannot say: references, duplicates, templates, windows.  `file` stands in errors.  Returns
- * 0, -EINVAL or -ENOMEM, as conf_open().
+ * all that one field alone cannot say: references, duplicates, templates, windows.  `file`
+ * stands in errors.  Returns 0, -EINVAL or -ENOMEM, as conf_open().
  */
 int conf_complete(struct conf_namespace *c, const char *file, char err[CONF_ERROR_MAX]);
 

@@ -27,7 +27,8 @@ arm(struct event *e, unsigned ms)
 	event_add(e, &tv);
 }
 
-/* Nothing can be started (any more): says why, and ends everything with 125. */
+static void go_on(struct host *h);
+
 void
 host_fail(struct host *h, enum layer layer, int error)
 {
@@ -65,7 +66,7 @@ service_on_refused(
 	service_drop_peer(s);
 	service_explain(s, layer, error);
 	host_fail(s->host, layer, error);
-	host_go_on(s->host);
+	go_on(s->host);
 }
 
 static void
@@ -139,7 +140,7 @@ service_on_exit(struct launch *l, const struct exit_facts *exit, void *arg)
 		broker_gone(h);
 	else
 		ledger_gone(h);
-	host_go_on(h);
+	go_on(h);
 }
 
 const struct launch_handler service_handler = {
@@ -157,7 +158,7 @@ host_on_ledger_again(evutil_socket_t fd, short events, void *arg)
 	(void)events;
 	if (h->stage == STAGE_RUNNING && !h->services[LEDGER].launch)
 		host_start_ledger(h);
-	host_go_on(h);
+	go_on(h);
 }
 
 static void
@@ -192,8 +193,8 @@ host_on_ping(evutil_socket_t fd, short events, void *arg)
  * The one place that takes the next step: called after every event that could allow it.  It
  * may end in on_done(), so it is the last thing its caller does.
  */
-void
-host_go_on(struct host *h)
+static void
+go_on(struct host *h)
 {
 	struct service *broker = &h->services[BROKER], *ledger = &h->services[LEDGER];
 
@@ -251,7 +252,7 @@ host_shutdown(struct host *h)
 		peer_send(h->services[BROKER].peer, &m, NULL, 0);
 	else
 		children_kill_all(h->children, ENDING_shutdown);
-	event_active(h->ledger_again, EV_TIMEOUT, 0); /* host_go_on(), from the loop */
+	event_active(h->ledger_again, EV_TIMEOUT, 0); /* go_on(), from the loop */
 }
 
 void
@@ -279,7 +280,7 @@ children_tell(const struct control *c, int *fds, unsigned nfds, void *arg)
 static void
 children_on_empty(void *arg)
 {
-	host_go_on(arg);
+	go_on(arg);
 }
 
 static const struct children_handler children_handler = { children_tell, children_on_empty };
@@ -338,7 +339,8 @@ host_create(struct event_base *base, const struct host_options *o)
 	h->ping = event_new(base, -1, EV_PERSIST, host_on_ping, h);
 	h->deadline = evtimer_new(base, host_on_deadline, h);
 	h->ledger_again = evtimer_new(base, host_on_ledger_again, h);
-	if ((o->client_fd >= 0 && !h->client) || !h->children || !h->ping || !h->deadline || !h->ledger_again) {
+	if ((o->client_fd >= 0 && !h->client) || !h->children || !h->ping || !h->deadline ||
+	    !h->ledger_again) {
 		host_destroy(h);
 		return NULL;
 	}

@@ -61,8 +61,6 @@ extern const char *const service_names[SERVICES];
 
 /* Nothing can be started (any more): tells the client, and ends everything with 125. */
 void host_fail(struct host *h, enum layer layer, int error);
-/* Takes the next step, if it can be; may end in on_done(): the caller's last statement. */
-void host_go_on(struct host *h);
 
 /* host_start.c: each starts one service and links it with what is there already. */
 void host_start_broker(struct host *h);

@@ -113,6 +113,17 @@ read_list(struct reader *r, struct node *list, unsigned depth)
 }
 
 static bool
+has_key(const struct node *map, const char *key)
+{
+	size_t i;
+
+	for (i = 0; i < map->n; i++)
+		if (!strcmp(map->items[2 * i]->text, key))
+			return true;
+	return false;
+}
+
+static bool
 check_key(struct reader *r, const struct node *map, const struct node *key)
 {
 	if (key->kind != NODE_TEXT)
@@ -122,7 +133,7 @@ check_key(struct reader *r, const struct node *map, const struct node *key)
 	if (strlen(key->text) > NODE_KEY_MAX)
 		return refuse(r, key->at, "%.20s...: a key of more than %d bytes", key->text,
 		    NODE_KEY_MAX);
-	if (node_get(map, key->text))
+	if (has_key(map, key->text))
 		return refuse(r, key->at, "%.100s: the key stands here twice", key->text);
 	if (map->n >= NODE_KEYS_MAX)
 		return refuse(
@@ -273,17 +284,6 @@ node_read(const void *p, size_t n, struct node_error *err)
 	drop_event(&r);
 	yaml_parser_delete(&r.parser);
 	return root;
-}
-
-struct node *
-node_get(const struct node *map, const char *key)
-{
-	size_t i;
-
-	for (i = 0; i < map->n; i++)
-		if (!strcmp(map->items[2 * i]->text, key))
-			return map->items[2 * i + 1];
-	return NULL;
 }
 
 bool

@@ -52,8 +52,6 @@ struct node_error {
 struct node *node_read(const void *p, size_t n, struct node_error *err);
 /* NULL is allowed. */
 void node_destroy(struct node *root);
-/* The value of `key` in a map; NULL if it has none. */
-struct node *node_get(const struct node *map, const char *key);
 /* True for a plain scalar that YAML reads as null: nothing, ~ or null. */
 bool node_is_nothing(const struct node *node);
 

@@ -46,12 +46,25 @@ static const struct {
 #include "supervisor/profiles_args.def"
 };
 
+/* Is there a call for which both hold? */
+static bool
+overlap(const struct profile_rule *a, const struct profile_rule *b)
+{
+	for (unsigned i = 0; i < a->n; i++)
+		for (unsigned j = 0; j < b->n; j++)
+			if (a->when[i].argument == b->when[j].argument &&
+			    ((a->when[i].value ^ b->when[j].value) & a->when[i].mask &
+				b->when[j].mask) != 0)
+				return false;
+	return true;
+}
+
 const char *
 profile_never(const char *name, const struct profile_rule *rule)
 {
 	for (size_t i = 0; i < countof(never); i++)
 		if (strcmp(never[i].name, name) == 0 &&
-		    profile_rules_overlap(&never[i].rule, rule))
+		    overlap(&never[i].rule, rule))
 			return never[i].reason;
 	return NULL;
 }
@@ -76,18 +89,6 @@ profile_arguments(const char *name)
 
 /* ---- rules beside each other ---- */
 
-bool
-profile_rules_overlap(const struct profile_rule *a, const struct profile_rule *b)
-{
-	for (unsigned i = 0; i < a->n; i++)
-		for (unsigned j = 0; j < b->n; j++)
-			if (a->when[i].argument == b->when[j].argument &&
-			    ((a->when[i].value ^ b->when[j].value) & a->when[i].mask &
-				b->when[j].mask) != 0)
-				return false;
-	return true;
-}
-
 /* Does `b` test all that `c` tests, and find the same? */
 static bool
 implied(const struct profile_condition *c, const struct profile_rule *b)
@@ -99,8 +100,9 @@ implied(const struct profile_condition *c, const struct profile_rule *b)
 	return false;
 }
 
-bool
-profile_rule_covers(const struct profile_rule *a, const struct profile_rule *b)
+/* Does `a` hold wherever `b` does? */
+static bool
+covers(const struct profile_rule *a, const struct profile_rule *b)
 {
 	for (unsigned i = 0; i < a->n; i++)
 		if (!implied(&a->when[i], b))
@@ -114,15 +116,17 @@ same_action(const struct profile_rule *a, const struct profile_rule *b)
 	return a->action == b->action && (a->action != PROFILE_ERRNO || a->error == b->error);
 }
 
-const char *
-profile_rules_clash(const struct profile_rule *a, const struct profile_rule *b)
+/* Why two rules of one call cannot stand in one list: NULL, or text that continues a sentence
+ * about `a`. */
+static const char *
+clash(const struct profile_rule *a, const struct profile_rule *b)
 {
-	if (profile_rule_covers(a, b) && profile_rule_covers(b, a))
+	if (covers(a, b) && covers(b, a))
 		return same_action(a, b) ? "stands there twice"
 					 : "stands there with another action, too";
 	if (a->n == 0 || b->n == 0)
 		return "has a rule with and one without conditions";
-	if (!same_action(a, b) && profile_rules_overlap(a, b))
+	if (!same_action(a, b) && overlap(a, b))
 		return "has another action for calls that both rules mean";
 	return NULL;
 }
@@ -157,7 +161,7 @@ check_own(const struct profile_rule *own, size_t n, size_t *ret_fault, const cha
 			if (own[i].nr != own[j].nr)
 				continue;
 			if (own[i].action != PROFILE_BASE && own[j].action != PROFILE_BASE)
-				text = profile_rules_clash(&own[i], &own[j]);
+				text = clash(&own[i], &own[j]);
 			else if (own[i].action == own[j].action)
 				text = "stands there twice";
 			else if (own[i].action != PROFILE_BASE ? own[i].n == 0 : own[j].n == 0)
@@ -178,12 +182,12 @@ stays(const struct profile_rule *r, const struct profile_rule *own, size_t n,
 {
 	for (size_t i = 0; i < n; i++)
 		if (own[i].nr == r->nr && own[i].action != PROFILE_BASE &&
-		    profile_rule_covers(&own[i], r))
+		    covers(&own[i], r))
 			return 0;
 	for (size_t i = 0; i < n; i++) {
 		if (own[i].nr != r->nr || own[i].action == PROFILE_BASE)
 			continue;
-		*ret_text = profile_rules_clash(&own[i], r);
+		*ret_text = clash(&own[i], r);
 		if (*ret_text != NULL) {
 			*ret_fault = i;
 			*ret_text = r->n == 0 ?

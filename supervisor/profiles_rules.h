@@ -38,17 +38,6 @@ struct profile_rule {
 	struct profile_condition when[PROFILE_ARGUMENTS];
 };
 
-/* Is there a call for which both hold? */
-bool profile_rules_overlap(const struct profile_rule *a, const struct profile_rule *b);
-/* Does `a` hold wherever `b` does? */
-bool profile_rule_covers(const struct profile_rule *a, const struct profile_rule *b);
-
-/*
- * Why two rules of one call cannot stand in one list: NULL, or static text that
- * continues a sentence about `a`.
- */
-const char *profile_rules_clash(const struct profile_rule *a, const struct profile_rule *b);
-
 /* Why nothing may allow `rule` of the call `name`, in whole or part; NULL if it may. */
 const char *profile_never(const char *name, const struct profile_rule *rule);
 /* Why the call `name` stays as the built-in profiles have it; NULL if it need not. */
