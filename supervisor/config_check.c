@@ -107,8 +107,8 @@ add_builtin_tools(struct conf_checker *k)
 
 /* No two elements of the list `key` share the text field `name`. */
 static int
-check_unique(struct conf_checker *k, const char *key, const char *name,
-    const struct conf_list *list)
+check_unique(
+    struct conf_checker *k, const char *key, const char *name, const struct conf_list *list)
 {
 	const struct conf_section *s = conf_list_section(&conf_root, key);
 	const struct conf_field *f;
@@ -141,7 +141,8 @@ check_ids(struct conf_checker *k)
 #define UNIQUE(key, name)                                                                      \
 	check_unique(k, #key, name, (const struct conf_list *)(const void *)&k->c->key)
 	if ((r = UNIQUE(profiles, "id")) < 0 || (r = UNIQUE(runtimes, "id")) < 0 ||
-	    (r = UNIQUE(providers, "id")) < 0 || (r = UNIQUE(tools, "name")) < 0 || (r = UNIQUE(grants, "id")) < 0)
+	    (r = UNIQUE(providers, "id")) < 0 || (r = UNIQUE(tools, "name")) < 0 ||
+	    (r = UNIQUE(grants, "id")) < 0)
 		return r;
 	return 0;
 #undef UNIQUE
@@ -150,8 +151,8 @@ check_ids(struct conf_checker *k)
 /* ---- runtimes and providers -------------------------------------------------------- */
 
 static int
-check_command(
-    struct conf_checker *k, const struct conf_words *command, struct node_at at, const char *key)
+check_command(struct conf_checker *k, const struct conf_words *command, struct node_at at,
+    const char *key)
 {
 	if (command->n == 0 || command->v[0][0] == '\0')
 		return refuse(k, at, "%s.command: is empty, expected a program", key);
@@ -303,7 +304,8 @@ check_providers(struct conf_checker *k)
 		} else {
 			r = check_command(k, &p->command, p->at_command, key);
 		}
-		if (r < 0 || (r = conf_check_profile(k, p->profile, false, p->at_profile, key)) < 0 ||
+		if (r < 0 ||
+		    (r = conf_check_profile(k, p->profile, false, p->at_profile, key)) < 0 ||
 		    (r = conf_check_env(k, &p->env, p->at_env, key)) < 0 ||
 		    (r = count_warm(k, p->warm, p->at_warm, key)) < 0 ||
 		    (r = conf_check_mounts(k, p->mounts.v, p->mounts.n, p->app, key)) < 0 ||
@@ -507,9 +509,9 @@ conf_complete(struct conf_namespace *c, const char *file, char err[CONF_ERROR_MA
 		return no_memory(&k);
 	c->version = 1;
 	if ((r = add_builtin_tools(&k)) < 0 || (r = check_ids(&k)) < 0 ||
-	    (r = conf_profiles_build(&k)) < 0 ||
-	    (r = check_runtimes(&k)) < 0 || (r = check_providers(&k)) < 0 ||
-	    (r = check_tools(&k)) < 0 || (r = check_grants(&k)) < 0)
+	    (r = conf_profiles_build(&k)) < 0 || (r = check_runtimes(&k)) < 0 ||
+	    (r = check_providers(&k)) < 0 || (r = check_tools(&k)) < 0 ||
+	    (r = check_grants(&k)) < 0)
 		return r;
 	return 0;
 }

@@ -11,8 +11,13 @@
 
 #define refuse conf_check_refuse
 
+#define MOUNTS_MAX 64 /* of one chamber, as of one list in config.def */
+#define ERRNO_LAST EHWPOISON
+
 /* The others are of Caisson's own programs. */
 static const char *const nameable[] = { "native", "interpreter", "jit", "provider" };
+#define NAMES_RUNTIME  "native, interpreter, jit"
+#define NAMES_PROVIDER NAMES_RUNTIME ", provider"
 
 static const struct profile *
 builtin_named(const char *name)
@@ -82,11 +87,10 @@ check_hiding(struct conf_checker *k, const struct profile *p, const struct conf_
 }
 
 int
-conf_check_profile(struct conf_checker *k, const char *name, bool runtime, struct node_at at,
-    const char *key)
+conf_check_profile(
+    struct conf_checker *k, const char *name, bool runtime, struct node_at at, const char *key)
 {
-	const char *names = runtime ? "native, interpreter, jit" :
-				      "native, interpreter, jit, provider";
+	const char *names = runtime ? NAMES_RUNTIME : NAMES_PROVIDER;
 
 	if (!conf_profile_named(k->c, name))
 		return refuse(k, at,
@@ -102,14 +106,14 @@ conf_check_profile(struct conf_checker *k, const char *name, bool runtime, struc
 }
 
 int
-conf_check_profile_mounts(struct conf_checker *k, const char *name,
-    const struct conf_mount *v, size_t n, const char *app, const char *key)
+conf_check_profile_mounts(struct conf_checker *k, const char *name, const struct conf_mount *v,
+    size_t n, const char *app, const char *key)
 {
 	const struct profile *p = conf_profile_named(k->c, name);
 
 	if (app && mount_hidden(p, "/app"))
-		return refuse(k, k->c->at, "%s.app: /app is the place of a mount of the profile "
-		    "%.64s", key, p->name);
+		return refuse(k, k->c->at,
+		    "%s.app: /app is the place of a mount of the profile %.64s", key, p->name);
 	return check_hiding(k, p, v, n, key);
 }
 
@@ -128,14 +132,14 @@ errno_named(const char *name)
 	const char *s;
 	int n;
 
-	for (n = 1; n < 134; n++) {
+	for (n = 1; n <= ERRNO_LAST; n++) {
 		s = strerrorname_np(n);
 		if (s && !strcmp(s, name))
 			return n;
 	}
-	return !strcmp(name, "EWOULDBLOCK") ? EWOULDBLOCK :
-	       !strcmp(name, "ENOTSUP")	    ? ENOTSUP :
-					      -ENOENT;
+	return !strcmp(name, "EWOULDBLOCK") ? EWOULDBLOCK
+	       : !strcmp(name, "ENOTSUP")   ? ENOTSUP
+					    : -ENOENT;
 }
 
 static int
@@ -248,8 +252,8 @@ read_rule(const struct place *w, struct profile_rule *r)
 		return ret;
 	if (w->s->has_when && (w->s->when.n == 0 || r->action == PROFILE_BASE))
 		return refuse(w->k, w->s->at_when, "%s.when: %s", w->key,
-		    w->s->when.n == 0 ? "is empty, expected a condition, or no when" :
-					"is there beside action: base, which takes all");
+		    w->s->when.n == 0 ? "is empty, expected a condition, or no when"
+				      : "is there beside action: base, which takes all");
 	for (i = 0; i < w->s->when.n; i++)
 		if ((ret = read_condition(w, i, r)) < 0)
 			return ret;
@@ -294,8 +298,8 @@ refuse_optional(struct conf_checker *k, const struct conf_profile *c, const char
 }
 
 static int
-read_optional(struct conf_checker *k, const struct conf_profile *c, const char *key,
-    uint32_t *ret)
+read_optional(
+    struct conf_checker *k, const struct conf_profile *c, const char *key, uint32_t *ret)
 {
 	uint32_t layer, optional = 0;
 	size_t i;
@@ -314,8 +318,8 @@ read_optional(struct conf_checker *k, const struct conf_profile *c, const char *
 
 /* Nobody else may be in reach of a socket that can be made. */
 static int
-check_shared(struct conf_checker *k, const struct profile *p, struct node_at at,
-    const char *key)
+check_shared(
+    struct conf_checker *k, const struct profile *p, struct node_at at, const char *key)
 {
 	const struct profile_rule *rules;
 	int nr = profile_syscall_number("socket");
@@ -328,14 +332,13 @@ check_shared(struct conf_checker *k, const struct profile *p, struct node_at at,
 	for (i = 0; i < n; i++)
 		if (rules[i].nr == nr && rules[i].action == PROFILE_ALLOW)
 			return refuse(k, at,
-			    "%s.network: is shared and socket is allowed, expected network: own",
-			    key);
+			    "%s.network: is shared and socket is allowed, expected own", key);
 	return 0;
 }
 
 static int
-set_limits(struct conf_checker *k, const struct conf_profile *c, const char *key,
-    struct profile *p)
+set_limits(
+    struct conf_checker *k, const struct conf_profile *c, const char *key, struct profile *p)
 {
 	if (c->has_mdwe)
 		p->mdwe = c->mdwe;
@@ -362,14 +365,16 @@ set_limits(struct conf_checker *k, const struct conf_profile *c, const char *key
 
 /* Of itself and all its bases: what one chamber can hold. */
 static int
-count_mounts(struct conf_checker *k, const struct profile *p, struct node_at at,
-    const char *key)
+count_mounts(
+    struct conf_checker *k, const struct profile *p, struct node_at at, const char *key)
 {
 	size_t n = 0;
 
 	for (; p; p = p->base)
 		n += p->nmounts;
-	return n <= 64 ? 0 : refuse(k, at, "%s.mounts: over 64 with those of its base", key);
+	return n <= MOUNTS_MAX ? 0
+			       : refuse(k, at, "%s.mounts: over %d with those of its base", key,
+				     MOUNTS_MAX);
 }
 
 static int
@@ -412,13 +417,13 @@ check_profile(struct conf_checker *k, const struct conf_profile *c, const char *
 		return refuse(k, c->at_id,
 		    "%s.id: expected a-z, 0-9, - _ and . beginning with a letter", key);
 	if (profile_named(c->id))
-		return refuse(k, c->at_id, "%s.id: %s is built in, expected another", key,
-		    c->id);
+		return refuse(
+		    k, c->at_id, "%s.id: %s is built in, expected another", key, c->id);
 	*ret_base = conf_profile_named(k->c, c->base);
 	if (!*ret_base)
 		return refuse(k, c->at_base,
-		    "%s.base: \"%.64s\" is not there, expected native, interpreter, jit, "
-		    "provider or a profile further up",
+		    "%s.base: \"%.64s\" is not there, expected " NAMES_PROVIDER
+		    " or a profile further up",
 		    key, c->base);
 	return 0;
 }
