@@ -178,8 +178,8 @@ examine_row(struct doctor_finding *shared, int row, uint64_t *hangs_ms)
 
 /* ---- all of them ---- */
 
-int
-doctor_examine(const char *state_dir, struct doctor_report *ret)
+static int
+examine(const char *state_dir, struct doctor_report *ret)
 {
 	cleanup_free char *fallback = state_dir != NULL ? NULL : state_dir_default();
 	struct doctor_finding *shared;
@@ -209,7 +209,6 @@ doctor_examine(const char *state_dir, struct doctor_report *ret)
 bool
 doctor_is_gap(const struct doctor_report *r, int row, const char *profile)
 {
-
 	const struct profile *p = profile_named(profile);
 
 	if (row == DOCTOR_ROW_mdwe && p != NULL && !p->mdwe)
@@ -251,7 +250,7 @@ doctor_main(const char *state_dir, bool json, bool verbose)
 {
 	static struct doctor_report report;
 	const struct doctor_launch *l;
-	int r = doctor_examine(state_dir, &report);
+	int r = examine(state_dir, &report);
 
 	if (r < 0) {
 		log_error("doctor: cannot start: %s", strerror(-r));

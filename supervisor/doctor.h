@@ -43,8 +43,7 @@ struct doctor_row {
 };
 
 /* A group's number is that of its first row. */
-#define GROUP(name) \
-	DOCTOR_GROUP_##name, DOCTOR_BEFORE_##name = DOCTOR_GROUP_##name - 1,
+#define GROUP(name)				       DOCTOR_GROUP_##name, DOCTOR_BEFORE_##name = DOCTOR_GROUP_##name - 1,
 #define PROBE(id, need, after, title, purpose, remedy) DOCTOR_ROW_##id,
 #define REMEDY(id, error, remedy)
 enum {
@@ -62,7 +61,7 @@ struct doctor_launch {
 	const char *profile;
 	bool launched;	   /* a program ran in it, and its chamber is gone */
 	enum layer layer;  /* that refused */
-	uint32_t absent; /* 1 << enum layer: optional, and not there, as the launch says */
+	uint32_t absent;   /* 1 << enum layer: optional, and not there, as the launch says */
 	char message[512]; /* why it did not; "" if it did */
 };
 
@@ -72,12 +71,6 @@ struct doctor_report {
 	struct doctor_launch launches[DOCTOR_PROFILES_MAX];
 	size_t nlaunches;
 };
-
-/*
- * Makes every probe and launches the chambers; `state_dir` is borrowed, NULL for the
- * default.  Fills `ret`.  Returns 0, or a negative errno if not even that could be done.
- */
-int doctor_examine(const char *state_dir, struct doctor_report *ret);
 
 /* The heading under which a row stands. */
 const char *doctor_group(int row);
@@ -96,8 +89,9 @@ bool doctor_is_gap(const struct doctor_report *r, int row, const char *profile);
 void doctor_print_text(FILE *f, const struct doctor_report *r, bool colour, bool verbose);
 void doctor_print_json(FILE *f, const struct doctor_report *r);
 
-/* `caissond --doctor`: examines, prints, and returns the exit status: 0 if the default
- * profile can be enforced, 1 if not, 125 if that could not be found out. */
+/* `caissond --doctor`: makes every probe, launches the chambers, prints, and returns the exit
+ * status: 0 if the default profile can be enforced, 1 if not, 125 if that could not be found
+ * out.  `state_dir`: NULL for the default. */
 int doctor_main(const char *state_dir, bool json, bool verbose);
 
 #endif /* SUPERVISOR_DOCTOR_H */

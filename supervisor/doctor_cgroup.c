@@ -1,7 +1,6 @@
 /* Probes of control groups, through the one module that makes them. */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -106,40 +105,16 @@ probe_cgroup_kill(struct doctor_finding *f)
 	ask(f, CGROUP_KILL, "the pid namespace alone ends a tree");
 }
 
-/* This process's group on cgroup v2; false if there is none. */
-static bool
-own_group(char dir[PATH_MAX])
-{
-	static const char *const mounts[] = { "/sys/fs/cgroup", "/sys/fs/cgroup/unified" };
-	char line[1024], file[PATH_MAX + 32];
-	bool found = false;
-	FILE *s = fopen("/proc/self/cgroup", "re");
-
-	while (s != NULL && fgets(line, sizeof(line), s) != NULL) {
-		line[strcspn(line, "\n")] = '\0';
-		for (size_t i = 0; i < countof(mounts) && !found; i++) {
-			if (strncmp(line, "0::", 3) != 0)
-				continue;
-			snprintf(dir, PATH_MAX, "%s%s", mounts[i], line + 3);
-			snprintf(file, sizeof(file), "%s/cgroup.controllers", dir);
-			found = access(file, R_OK) == 0;
-		}
-	}
-	if (s != NULL)
-		fclose(s);
-	return found;
-}
-
-void
-probe_into_cgroup(struct doctor_finding *f)
+/* Born where a chamber would be: in a group that the module made. */
+static void
+try_birth(struct doctor_finding *f, const char *dir)
 {
 	struct clone_args a = { .flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD };
-	cleanup_fd int fd = -1;
-	char dir[PATH_MAX];
+	cleanup_fd int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	pid_t pid;
 
-	if (!own_group(dir) || (fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0) {
-		probe_no(f, ENOENT, "no cgroup v2 to be born in");
+	if (fd < 0) {
+		probe_no(f, errno, "%.150s: %s", dir, strerror(errno));
 		return;
 	}
 	a.cgroup = (uint64_t)(unsigned)fd;
@@ -152,4 +127,24 @@ probe_into_cgroup(struct doctor_finding *f)
 	}
 	probe_wait(pid);
 	probe_yes(f, "in %.150s", dir);
+}
+
+void
+probe_into_cgroup(struct doctor_finding *f)
+{
+	static const struct cgroup_limits limits = { .memory_bytes = LIMIT_BYTES,
+		.pids = LIMIT_PIDS,
+		.asked = CGROUP_MEMORY | CGROUP_PIDS };
+	struct cgroup_host *host = cgroup_host();
+	struct cgroup *g = NULL;
+	const char *into = NULL;
+
+	if (host != NULL && cgroup_create(host, NULL, &limits, &g) == 0)
+		into = cgroup_entry(g).into;
+	if (into != NULL)
+		try_birth(f, into);
+	else
+		probe_no(f, ENOENT, "no cgroup v2 to be born in");
+	cgroup_destroy(g);
+	cgroup_host_finish();
 }

@@ -111,7 +111,7 @@ is_same(
 		if (doctor_is_gap(r, i, a->profile) != doctor_is_gap(r, i, b->profile))
 			return false;
 	return a->launched == b->launched && a->absent == b->absent &&
-	    strcmp(a->message, b->message) == 0;
+	       strcmp(a->message, b->message) == 0;
 }
 
 /* Launches `first` up to but not `end`, of all of which the same became. */
@@ -163,8 +163,7 @@ doctor_print_text(FILE *f, const struct doctor_report *r, bool colour, bool verb
 				break;
 		print_launches(f, r, i, end, colour);
 	}
-	fprintf(f,
-	    "\n%sThe default profile, " PROFILE_DEFAULT ", can%s be enforced.%s\n",
+	fprintf(f, "\n%sThe default profile, " PROFILE_DEFAULT ", can%s be enforced.%s\n",
 	    !colour    ? ""
 	    : enforced ? BOLD
 		       : BOLD RED,
