@@ -36,7 +36,8 @@ dial_path(const struct options *o, const char *command)
 	char *path = o->has_socket ? strdup(o->socket) : runtime_socket_default("default");
 
 	if (path == NULL)
-		text_say("%s: --socket PATH is needed where XDG_RUNTIME_DIR is not set", command);
+		text_say(
+		    "%s: --socket PATH is needed where XDG_RUNTIME_DIR is not set", command);
 	return path;
 }
 
@@ -90,7 +91,8 @@ dial_explain(const char *command, const char *path, int error)
 			 "socket with --socket",
 		    command, path);
 	else if (error == EACCES || error == EPERM)
-		text_say("%s: %s: %s: the daemon is another user's; ask as that user, or as root",
+		text_say(
+		    "%s: %s: %s: the daemon is another user's; ask as that user, or as root",
 		    command, path, strerror(error));
 	else if (error == EKEYREJECTED)
 		text_say("%s: %s: whoever listens there is neither you nor root: nothing was "
@@ -174,7 +176,8 @@ dial_start(struct event_base *base, const char *path, const struct dial_handler 
 	d->readable = event_new(base, d->fd, EV_READ | EV_PERSIST, dial_on_readable, d);
 	d->pid = d->readable != NULL && fcntl(d->fd, F_SETFL, O_NONBLOCK) == 0 &&
 			 event_add(d->readable, NULL) == 0
-		     ? fork() : -1;
+		     ? fork()
+		     : -1;
 	if (d->pid == 0) {
 		/* Streams that others wait for the end of are not ours to hold. */
 		if (dup2(pair[1], STDIN_FILENO) < 0)

@@ -249,8 +249,8 @@ ps_table_add(struct ps_table *t, const struct msg_process_row *row)
 }
 
 static void
-render_cell(const struct ps_table *t, size_t column, const void *text, size_t n,
-    struct buf *out)
+render_cell(
+    const struct ps_table *t, size_t column, const void *text, size_t n, struct buf *out)
 {
 	size_t width = strlen(heads[column]) > t->widths[column] ? strlen(heads[column])
 								 : t->widths[column];

@@ -40,8 +40,9 @@ enum cgroup_ability {
 struct cgroup_status {
 	enum cgroup_backend backend;
 	unsigned abilities; /* enum cgroup_ability */
-	const char *base; /* where v2 groups are made; "" for none */
-	const char *advice; /* one line: why not more, and what to do about it; "" for nothing */
+	const char *base;   /* where v2 groups are made; "" for none */
+	const char
+	    *advice; /* one line: why not more, and what to do about it; "" for nothing */
 };
 
 /*
@@ -87,8 +88,8 @@ void cgroup_destroy(struct cgroup *g);
 /* How to enter; borrowed from the group, all zero for NULL. */
 struct cgroup_entry {
 	const char *const *procs; /* cgroup.procs files to join, NULL-terminated; or NULL */
-	const char *into; /* directory for CLONE_INTO_CGROUP; or NULL */
-	unsigned bounds; /* enum cgroup_ability: limits that it enforces */
+	const char *into;	  /* directory for CLONE_INTO_CGROUP; or NULL */
+	unsigned bounds;	  /* enum cgroup_ability: limits that it enforces */
 };
 struct cgroup_entry cgroup_entry(const struct cgroup *g);
 
@@ -99,9 +100,9 @@ void cgroup_kill(const struct cgroup *g);
 
 /* What the kernel counted since the group was made; CGROUP_UNTOLD where it did not. */
 struct cgroup_usage {
-	enum cgroup_backend backend; /* who did */
-	uint64_t oom_kills; /* processes killed for the group's memory */
-	uint64_t pids_refused; /* forks refused for its limit */
+	enum cgroup_backend backend;	/* who did */
+	uint64_t oom_kills;		/* processes killed for the group's memory */
+	uint64_t pids_refused;		/* forks refused for its limit */
 	uint64_t peak_bytes, processes; /* at once */
 	uint64_t cpu_us, read_bytes, written_bytes;
 };

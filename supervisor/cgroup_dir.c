@@ -19,7 +19,8 @@
 static int
 lock_dir(int at_fd, const char *name)
 {
-	cleanup_fd int fd = openat(at_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	cleanup_fd int fd =
+	    openat(at_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return -errno;
@@ -112,6 +113,7 @@ cgroup_dir_write(int dir_fd, const char *name, const char *text)
 
 	if (fd < 0)
 		return -errno;
+	errno = EIO;
 	return write(fd, text, n) == (ssize_t)n ? 0 : -errno;
 }
 
@@ -122,8 +124,8 @@ cgroup_is_writable(const char *dir)
 
 	/* Who may not move processes within it cannot make one be born in it either. */
 	return snprintf(procs, sizeof(procs), "%s/cgroup.procs", dir) < (int)sizeof(procs) &&
-	    faccessat(AT_FDCWD, dir, W_OK | X_OK, AT_EACCESS) == 0 &&
-	    faccessat(AT_FDCWD, procs, W_OK, AT_EACCESS) == 0;
+	       faccessat(AT_FDCWD, dir, W_OK | X_OK, AT_EACCESS) == 0 &&
+	       faccessat(AT_FDCWD, procs, W_OK, AT_EACCESS) == 0;
 }
 
 bool

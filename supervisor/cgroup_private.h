@@ -31,9 +31,9 @@ struct cgroup_dir {
 
 struct cgroup_host {
 	struct cgroup_status status;
-	char *bases[CGROUP_PARTS]; /* beneath which groups are made; NULL: not here */
-	char *own; /* v2: where we were, if we moved */
-	struct cgroup_dir leaf; /* v2: where we moved to */
+	char *bases[CGROUP_PARTS];  /* beneath which groups are made; NULL: not here */
+	char *own;		    /* v2: where we were, if we moved */
+	struct cgroup_dir leaf;	    /* v2: where we moved to */
 	TAILQ_HEAD(, cgroup) stuck; /* destroyed, and still busy */
 };
 
@@ -83,8 +83,8 @@ char *cgroup_path_of(const char *self, const char *controller);
 /* Makes part `part` of `g` and applies the settings that name it; opens counter files. */
 int cgroup_part_make(struct cgroup *g, enum cgroup_part part);
 int cgroup_settings_apply(struct cgroup *g, const struct cgroup_setting *s, size_t n);
-void cgroup_counter_open(struct cgroup *g, enum cgroup_counter c, enum cgroup_part part,
-    const char *name);
+void cgroup_counter_open(
+    struct cgroup *g, enum cgroup_counter c, enum cgroup_part part, const char *name);
 
 /* ---- the backends: look fills host.bases and host.status; make fills a group ---- */
 

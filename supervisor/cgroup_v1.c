@@ -43,8 +43,8 @@ void
 cgroup_v1_look(struct cgroup_host *h, const char *root, const char *self)
 {
 	for (size_t i = 0; i < countof(controllers); i++) {
-		char *base = base_of(
-		    root, self, controllers[i].controller, controllers[i].limit);
+		char *base =
+		    base_of(root, self, controllers[i].controller, controllers[i].limit);
 
 		h->bases[controllers[i].part] = base;
 		if (base != NULL)

@@ -82,8 +82,8 @@ divide_own(struct cgroup_host *h, const char *own)
 void
 cgroup_v2_leave(struct cgroup_host *h)
 {
-	cleanup_fd int fd = h->own != NULL
-	    ? open(h->own, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	cleanup_fd int fd =
+	    h->own != NULL ? open(h->own, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	char word[16];
 
 	for (size_t i = 0; fd >= 0 && i < countof(controllers); i++) {
@@ -162,8 +162,8 @@ cgroup_v2_look(struct cgroup_host *h, const char *root, const char *self)
 		enable(own, listed(own, "cgroup.controllers")); /* the very top can */
 	base = find_base(mount, own);
 	if (base == NULL) {
-		h->status.advice = (listed(mount, "cgroup.controllers") & LIMITS) != 0
-		    ? not_ours : bare;
+		h->status.advice =
+		    (listed(mount, "cgroup.controllers") & LIMITS) != 0 ? not_ours : bare;
 		return;
 	}
 	if (count_bits(listed(base, "cgroup.subtree_control")) <

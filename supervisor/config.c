@@ -26,22 +26,24 @@ _Static_assert(durability_full == 0 && durability_relaxed == 1, "config_names_du
 #define REQUIRED true
 #define OPTIONAL false
 #define ROW(s, key, type, need, lo, hi, number, text, names, section, doc)                     \
-	{ #key, CONF_##type, need, offsetof(struct conf_##s, has_##key),                   \
-	    offsetof(struct conf_##s, at_##key), offsetof(struct conf_##s, key), lo, hi,   \
-	    number, text, names, section, doc },
-#define SECTION(id)	       static const struct conf_field fields_##id[] = {
+	{ #key, CONF_##type, need, offsetof(struct conf_##s, has_##key),                       \
+		offsetof(struct conf_##s, at_##key), offsetof(struct conf_##s, key), lo, hi,   \
+		number, text, names, section, doc },
+#define SECTION(id) static const struct conf_field fields_##id[] = {
 #define END(id)                                                                                \
-	{ .key = NULL }                                                                        \
+	{                                                                                      \
+		.key = NULL                                                                    \
+	}                                                                                      \
 	}                                                                                      \
 	;                                                                                      \
-	static const struct conf_section section_##id                                        \
+	static const struct conf_section section_##id                                          \
 	    __attribute__((unused)) = { #id, sizeof(struct conf_##id), fields_##id };
 #define TEXT(s, k, lo, hi, need, fallback, d)                                                  \
 	ROW(s, k, TEXT, need, lo, hi, 0, fallback, NULL, NULL, d)
-#define PROSE(s, k, hi, d)     ROW(s, k, PROSE, false, 0, hi, 0, "", NULL, NULL, d)
+#define PROSE(s, k, hi, d) ROW(s, k, PROSE, false, 0, hi, 0, "", NULL, NULL, d)
 #define ADDRESS(s, k, need, fallback, d)                                                       \
 	ROW(s, k, ADDRESS, need, 1, 300, 0, fallback, NULL, NULL, d)
-#define FILE_AT(s, k, need, d) ROW(s, k, FILE, need, 1, 4095, 0, NULL, NULL, NULL, d)
+#define FILE_AT(s, k, need, d)	     ROW(s, k, FILE, need, 1, 4095, 0, NULL, NULL, NULL, d)
 #define WORDS(s, k, lo, hi, need, d) ROW(s, k, WORDS, need, lo, hi, 0, NULL, NULL, NULL, d)
 #define NUMBER(s, k, lo, hi, fallback, d)                                                      \
 	ROW(s, k, NUMBER, false, lo, hi, fallback, NULL, NULL, NULL, d)
@@ -57,7 +59,7 @@ _Static_assert(durability_full == 0 && durability_relaxed == 1, "config_names_du
 #define INSTANT(s, k, need, d) ROW(s, k, INSTANT, need, 0, 0, 0, NULL, NULL, NULL, d)
 #define SEGMENTS(s, k, need, d)                                                                \
 	ROW(s, k, SEGMENTS, need, 0, PATH_SEGMENTS_MAX, 0, NULL, NULL, NULL, d)
-#define SCHEMA(s, k, need, d)  ROW(s, k, SCHEMA, need, 0, SCHEMA_MAX, 0, NULL, NULL, NULL, d)
+#define SCHEMA(s, k, need, d) ROW(s, k, SCHEMA, need, 0, SCHEMA_MAX, 0, NULL, NULL, NULL, d)
 #define INSIDE(s, k, section, need, d)                                                         \
 	ROW(s, k, INSIDE, need, 0, 0, 0, NULL, NULL, &section_##section, d)
 #define SEVERAL(s, k, section, hi, d)                                                          \
@@ -210,8 +212,7 @@ conf_words_add(struct conf_words *w, const char *text, size_t n)
 }
 
 int
-conf_refuse(
-    char err[CONF_ERROR_MAX], const char *file, struct node_at at, const char *fmt, ...)
+conf_refuse(char err[CONF_ERROR_MAX], const char *file, struct node_at at, const char *fmt, ...)
 {
 	int n = 0;
 	va_list ap;

@@ -234,8 +234,8 @@ read_bits(struct walker *w, const struct conf_field *f, const struct node *node,
 	if (r == -EINVAL)
 		return refuse(w, node->at, "is not a whole number, like 21505 or 0x5401");
 	if (r < 0 || (negative ? f->max < UINT64_MAX || n > 1ull << 63 : n > f->max))
-		return refuse(w, node->at, "is out of range, expected at most %#jx",
-		    (uintmax_t)f->max);
+		return refuse(
+		    w, node->at, "is out of range, expected at most %#jx", (uintmax_t)f->max);
 	*(uint64_t *)v = negative ? -n : n;
 	return 0;
 }

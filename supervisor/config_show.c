@@ -37,7 +37,7 @@ show_quoted(FILE *f, const void *text, size_t n)
 	int len;
 
 	putc('"', f);
-	for (i = 0; i < n; i += len > 0 ? (size_t)len : 1) {
+	for (i = 0; i<n; i += len> 0 ? (size_t)len : 1) {
 		len = utf8_next(s + i, n - i, &c);
 		if (c == '"' || c == '\\')
 			fprintf(f, "\\%c", (int)c);

@@ -177,7 +177,8 @@ take_descriptors(struct daemon *d, char err[DAEMON_ERROR_MAX])
 	last = (int)d->o->ready_fd;
 	if (last <= STDERR_FILENO || fcntl(last, F_SETFD, FD_CLOEXEC) < 0)
 		return refuse(err, -EBADF,
-		    "--ready-fd: %d is no open descriptor above 2, expected a pipe's end", last);
+		    "--ready-fd: %d is no open descriptor above 2, expected a pipe's end",
+		    last);
 	for (fd = STDERR_FILENO + 1; fd < last; fd++)
 		close(fd);
 	closefrom(last + 1);
@@ -200,9 +201,10 @@ find_socket(struct daemon *d, char err[DAEMON_ERROR_MAX])
 				   : runtime_socket_default(c->namespace);
 	if (d->path)
 		return 0;
-	return errno == ENOENT ? refuse(err, -ENOENT,
-				     "--socket PATH: is needed where XDG_RUNTIME_DIR is not set")
-			       : refuse(err, -ENOMEM, "out of memory");
+	if (errno != ENOENT)
+		return refuse(err, -ENOMEM, "out of memory");
+	return refuse(
+	    err, -ENOENT, "--socket PATH: is needed where XDG_RUNTIME_DIR is not set");
 }
 
 static int
@@ -264,7 +266,7 @@ open_all(struct daemon *d, char err[DAEMON_ERROR_MAX])
 	listen.path = d->path;
 	r = listen_open(d->base, &listen, &d->listen, err);
 	if (r == 0 && !d->o->foreground)
-		(void)!chdir("/"); /* paths were all resolved: nothing is kept from being unmounted */
+		(void)!chdir("/"); /* keeps nothing from being unmounted: paths were resolved */
 	if (r == 0 && (r = watch(d)) < 0)
 		refuse(err, r, "cannot start the event loop: out of memory");
 	return r;

@@ -10,12 +10,12 @@
 #include "common/util.h"
 #include "supervisor/host_private.h"
 
-#define PING_MS		 1000
-#define PINGS_MISSED_MAX 5
-#define UNREADY_PINGS_MAX 60 /* of a broker: the ledger may have much to read first */
-#define GRACE_MS	 3000  /* a ledger may catch up for this long at the end */
-#define RESTARTS_MS	 10000 /* more than RESTARTS_MAX deaths in it are too many */
-#define BACK_OFF_LAST_MS 5000
+#define PING_MS		  1000
+#define PINGS_MISSED_MAX  5
+#define UNREADY_PINGS_MAX 60	/* of a broker: the ledger may have much to read first */
+#define GRACE_MS	  3000	/* a ledger may catch up for this long at the end */
+#define RESTARTS_MS	  10000 /* more than RESTARTS_MAX deaths in it are too many */
+#define BACK_OFF_LAST_MS  5000
 
 const char *const service_names[SERVICES] = { "broker", "ledger" };
 

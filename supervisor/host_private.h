@@ -29,7 +29,7 @@ struct service {
 	struct uid_claim uid;
 	unsigned unanswered; /* pings; a clock of ours that stood still adds none */
 	bool started;	     /* the exec happened */
-	uint64_t since_ms; /* wall clock: when it was started */
+	uint64_t since_ms;   /* wall clock: when it was started */
 };
 
 enum host_stage {
@@ -50,7 +50,7 @@ struct host {
 	int status;
 	bool ready;			    /* this broker's CONTROL_READY has come */
 	bool serving;			    /* on_clients(true) was called */
-	unsigned unready_pings; /* sent to a broker that is not ready */
+	unsigned unready_pings;		    /* sent to a broker that is not ready */
 	uint64_t death_at_ms[RESTARTS_MAX]; /* of brokers, a ring */
 	unsigned deaths;
 	unsigned back_off_ms; /* of the ledger */

@@ -15,9 +15,9 @@
 #include "common/util.h"
 #include "supervisor/lockfile.h"
 
-#define BACKLOG	       128
-#define BURST	       16   /* accepted per loop turn */
-#define BACK_OFF_MS    50   /* after an accept() that failed for want of something; doubles */
+#define BACKLOG		128
+#define BURST		16 /* accepted per loop turn */
+#define BACK_OFF_MS	50 /* after an accept() that failed for want of something; doubles */
 #define BACK_OFF_MAX_MS 2000
 
 /* How many connections a uid has; a slot without any is free. */

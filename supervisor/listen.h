@@ -13,13 +13,13 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
-#define LISTEN_MAX	   256 /* connections at once */
-#define LISTEN_OTHERS_MAX  128 /* of them, of uids that are not the operator */
-#define LISTEN_UID_MAX	   32  /* of one such uid */
-#define LISTEN_ERROR_MAX   512
+#define LISTEN_MAX	  256 /* connections at once */
+#define LISTEN_OTHERS_MAX 128 /* of them, of uids that are not the operator */
+#define LISTEN_UID_MAX	  32  /* of one such uid */
+#define LISTEN_ERROR_MAX  512
 /* The base has so many: accepting comes last, after the end of a broker that is in the same turn
  * of the loop, so that nobody is handed to one that is gone. */
-#define LISTEN_PRIORITIES  3
+#define LISTEN_PRIORITIES 3
 
 struct event_base;
 struct listen;

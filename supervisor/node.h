@@ -14,10 +14,11 @@
 #include <stdint.h>
 
 #define NODE_BYTES_MAX (1u << 20) /* of a document: a thousand grants fit */
-#define NODE_DEPTH_MAX 24 /* below VALUE_DEPTH_MAX: a schema in it still fits a frame */
+#define NODE_DEPTH_MAX 24	  /* below VALUE_DEPTH_MAX: a schema in it still fits a frame */
 #define NODE_COUNT_MAX (1u << 16)
-#define NODE_KEY_MAX   256 /* bytes of a key; YAML itself reads no key over 1024 characters back */
-#define NODE_KEYS_MAX  512 /* of one mapping: finding a duplicate is quadratic */
+#define NODE_KEY_MAX                                                                           \
+	256 /* bytes of a key; YAML itself reads no key over 1024 characters back */
+#define NODE_KEYS_MAX 512 /* of one mapping: finding a duplicate is quadratic */
 
 /* Where something stands; line 0: nowhere (it came from the command line). */
 struct node_at {
@@ -35,7 +36,7 @@ struct node {
 	struct node_at at;
 	bool plain; /* NODE_TEXT without quotes: may be a number, a boolean, nothing */
 	char *text; /* NODE_TEXT; UTF-8, NUL-terminated, holds no other NUL */
-	size_t n; /* bytes of text; elements of a list; pairs of a map */
+	size_t n;   /* bytes of text; elements of a list; pairs of a map */
 	size_t cap;
 	struct node **items; /* a map: key, value, key, value, ... */
 };

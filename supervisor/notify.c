@@ -46,8 +46,8 @@ notify_watchdog_ms(void)
 
 	if (!usec || options_parse_number(usec, WATCHDOG_US_MAX, &us) < 0)
 		return 0;
-	if (pid && (options_parse_number(pid, INT32_MAX, &whose) < 0 ||
-		       whose != (uint64_t)getpid()))
+	if (pid &&
+	    (options_parse_number(pid, INT32_MAX, &whose) < 0 || whose != (uint64_t)getpid()))
 		return 0;
 	return us / 2000;
 }

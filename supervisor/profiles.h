@@ -28,9 +28,9 @@ enum profile_network {
 struct profile {
 	const char *name;
 	bool filtered; /* false: the program loads a list of its own (broker, ledger) */
-	bool minimal; /* a root of /usr and /libexec only */
-	bool libexec; /* shows our own programs at /libexec */
-	bool mdwe; /* no memory that was writable becomes executable */
+	bool minimal;  /* a root of /usr and /libexec only */
+	bool libexec;  /* shows our own programs at /libexec */
+	bool mdwe;     /* no memory that was writable becomes executable */
 	enum profile_network network;
 	uint32_t optional; /* of LAYERS_OPTIONAL, those that may be absent */
 	/* Defaults of struct chamber's limits; UINT64_MAX: none. */
@@ -40,8 +40,8 @@ struct profile {
 	const struct conf_mount *mounts;
 	size_t nmounts;
 	const struct conf_words *env; /* NAME=VALUE, or NAME of a variable to hand on */
-	const struct profile *base; /* NULL: built in */
-	struct profile_list *list; /* this module's; NULL without a filter */
+	const struct profile *base;   /* NULL: built in */
+	struct profile_list *list;    /* this module's; NULL without a filter */
 };
 
 /* Of a runtime that names none. */
@@ -70,12 +70,12 @@ void profile_destroy(struct profile *p);
  * libseccomp does not understand (a bug of ours, or a libseccomp older than 2.5); -E2BIG
  * for one that the kernel would not load; another negative errno.
  */
-int profile_filter(const struct profile *p, bool network, const struct sock_filter **ret,
-    size_t *ret_len);
+int profile_filter(
+    const struct profile *p, bool network, const struct sock_filter **ret, size_t *ret_len);
 
 /* The rules of that filter, in no order; they live as it does.  Returns as profile_filter(). */
-int profile_rules(const struct profile *p, bool network, const struct profile_rule **ret,
-    size_t *ret_n);
+int profile_rules(
+    const struct profile *p, bool network, const struct profile_rule **ret, size_t *ret_n);
 
 /* Number of a system call of this architecture; -ENOENT for a name that libseccomp does not
  * know, -ENOSYS for one that only other architectures have. */

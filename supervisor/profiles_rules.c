@@ -22,9 +22,9 @@ static const struct never {
 } never[] = {
 #define NEEDED(call, why)
 #define NEVER(call, why) { #call, why, { .n = 0 } },
-#define NEVER_IF(call, arg, bits, want, why) \
+#define NEVER_IF(call, arg, bits, want, why)                                                   \
 	{ #call, why, { .n = 1, .when = { { arg, bits, want } } } },
-#define NEVER_IF2(call, arg, bits, want, arg2, bits2, want2, why) \
+#define NEVER_IF2(call, arg, bits, want, arg2, bits2, want2, why)                              \
 	{ #call, why, { .n = 2, .when = { { arg, bits, want }, { arg2, bits2, want2 } } } },
 #include "supervisor/profiles_never.def"
 };
@@ -63,8 +63,7 @@ const char *
 profile_never(const char *name, const struct profile_rule *rule)
 {
 	for (size_t i = 0; i < countof(never); i++)
-		if (strcmp(never[i].name, name) == 0 &&
-		    overlap(&never[i].rule, rule))
+		if (strcmp(never[i].name, name) == 0 && overlap(&never[i].rule, rule))
 			return never[i].reason;
 	return NULL;
 }
@@ -177,12 +176,11 @@ check_own(const struct profile_rule *own, size_t n, size_t *ret_fault, const cha
 
 /* Does the base's rule `r` stay?  -EINVAL if one of `own` takes a part of it away. */
 static int
-stays(const struct profile_rule *r, const struct profile_rule *own, size_t n,
-    size_t *ret_fault, const char **ret_text)
+stays(const struct profile_rule *r, const struct profile_rule *own, size_t n, size_t *ret_fault,
+    const char **ret_text)
 {
 	for (size_t i = 0; i < n; i++)
-		if (own[i].nr == r->nr && own[i].action != PROFILE_BASE &&
-		    covers(&own[i], r))
+		if (own[i].nr == r->nr && own[i].action != PROFILE_BASE && covers(&own[i], r))
 			return 0;
 	for (size_t i = 0; i < n; i++) {
 		if (own[i].nr != r->nr || own[i].action == PROFILE_BASE)
@@ -190,9 +188,9 @@ stays(const struct profile_rule *r, const struct profile_rule *own, size_t n,
 		*ret_text = clash(&own[i], r);
 		if (*ret_text != NULL) {
 			*ret_fault = i;
-			*ret_text = r->n == 0 ?
-			    "takes a part of what its base says without conditions" :
-			    "takes a part of what a rule of its base says";
+			*ret_text =
+			    r->n == 0 ? "takes a part of what its base says without conditions"
+				      : "takes a part of what a rule of its base says";
 			return -EINVAL;
 		}
 	}

@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PROFILE_ARGUMENTS 6 /* of a system call */
-#define PROFILE_OWN_MAX	  256 /* rules that one profile adds */
+#define PROFILE_ARGUMENTS 6    /* of a system call */
+#define PROFILE_OWN_MAX	  256  /* rules that one profile adds */
 #define PROFILE_RULES_MAX 2048 /* of a list, its bases' included */
 
 enum profile_action {

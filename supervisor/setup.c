@@ -191,8 +191,9 @@ apply_profile(struct builder *b, struct conf_runtime *t)
 	if (!b->o->has_profile)
 		return 0;
 	if (!conf_profile_fits(b->c, name, true))
-		return refuse(b, "--profile: \"%.64s\" is neither " CONF_PROFILES_RUNTIME
-		    "%s%.300s", name, b->o->has_config ? ", nor one of " : "",
+		return refuse(b,
+		    "--profile: \"%.64s\" is neither " CONF_PROFILES_RUNTIME "%s%.300s", name,
+		    b->o->has_config ? ", nor one of " : "",
 		    b->o->has_config ? b->o->config : "");
 	return set(&t->profile, "%s", name) ? 0 : no_memory(b);
 }

@@ -22,8 +22,8 @@ struct setup {
  * `o` what options_parse() made of its line.  Returns 0; or a negative errno with one line in `err` that
  * names the option, or the file and its line.
  */
-int setup_private(enum command command, const struct options *o, struct setup *ret,
-    char err[CONF_ERROR_MAX]);
+int setup_private(
+    enum command command, const struct options *o, struct setup *ret, char err[CONF_ERROR_MAX]);
 
 /*
  * The same for a daemon: all of the file's runtimes, and for each the implicit grant to invoke

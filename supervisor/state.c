@@ -181,8 +181,8 @@ fill_run(struct rundir *run, int run_fd, const char *dir)
 }
 
 int
-state_open(const char *wanted, char **ret_dir, uint8_t ret_key[STATE_KEY],
-    char err[STATE_ERROR_MAX])
+state_open(
+    const char *wanted, char **ret_dir, uint8_t ret_key[STATE_KEY], char err[STATE_ERROR_MAX])
 {
 	cleanup_free char *dir = wanted ? strdup(wanted) : state_dir_default();
 	cleanup_fd int fd = -1;

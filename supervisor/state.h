@@ -20,24 +20,26 @@
 
 #define STATE_KEY	  32
 #define STATE_ERROR_MAX	  1024
-#define STATE_SEGMENT_MIN (1u << 20) /* bytes; holds a full turn's endings */
-#define STATE_SEGMENT	  (4u << 20) /* bytes: what a private run's segment reserves */
+#define STATE_SEGMENT_MIN (1u << 20)  /* bytes; holds a full turn's endings */
+#define STATE_SEGMENT	  (4u << 20)  /* bytes: what a private run's segment reserves */
 #define STATE_SEGMENT_MAX (64u << 20) /* bytes a broker may ask for at once */
 
 struct rundir {
-	char *id; /* YYYYMMDDTHHMMSS-xxxxxx, or the namespace */
+	char *id;	       /* YYYYMMDDTHHMMSS-xxxxxx, or the namespace */
 	char *journal, *index; /* absolute paths, for the ledger's chamber */
 	int lock_fd, journal_fd, index_fd;
 	int state_fd; /* of a private run: the state directory; -1: none */
 	uint8_t key[STATE_KEY];
 	uint64_t segments; /* number of the last one made, 0: none */
-	uint64_t sealed; /* all up to this number are no longer append-only */
-	gid_t reader_gid; /* the group that may read segments; (gid_t)-1: the owner alone */
+	uint64_t sealed;   /* all up to this number are no longer append-only */
+	gid_t reader_gid;  /* the group that may read segments; (gid_t)-1: the owner alone */
 };
 
 #define RUNDIR_NONE                                                                            \
-	((struct rundir){                                                                      \
-	    .lock_fd = -1, .journal_fd = -1, .index_fd = -1, .state_fd = -1,                   \
+	((struct rundir){ .lock_fd = -1,                                                       \
+	    .journal_fd = -1,                                                                  \
+	    .index_fd = -1,                                                                    \
+	    .state_fd = -1,                                                                    \
 	    .reader_gid = (gid_t)-1 })
 
 /*
@@ -61,8 +63,8 @@ bool rundir_may_name(const char *namespace);
  * a negative errno with one line in `err`: -EWOULDBLOCK if another caissond holds it, whose pid
  * is named.  `ret` can be finished either way.
  */
-int rundir_open(const char *dir, const char *namespace, struct rundir *ret,
-    char err[STATE_ERROR_MAX]);
+int rundir_open(
+    const char *dir, const char *namespace, struct rundir *ret, char err[STATE_ERROR_MAX]);
 
 /* Closes everything, the lock last.  The directory stays: it is the record. */
 void rundir_finish(struct rundir *run);

@@ -97,8 +97,8 @@ fill_namespace(struct rundir *run, int run_fd, const char *dir, char err[STATE_E
 }
 
 int
-rundir_open(const char *wanted, const char *namespace, struct rundir *ret,
-    char err[STATE_ERROR_MAX])
+rundir_open(
+    const char *wanted, const char *namespace, struct rundir *ret, char err[STATE_ERROR_MAX])
 {
 	cleanup_fd int fd = -1, place_fd = -1, run_fd = -1;
 	cleanup_free char *dir = NULL;

@@ -16,8 +16,8 @@ int state_fail(char err[STATE_ERROR_MAX], const char *dir, const char *what, int
  * must be ours, and reads or makes its key.  Returns its descriptor and its path, which is the
  * caller's, in `*ret_dir`; or a negative errno with a line in `err`.
  */
-int state_open(const char *wanted, char **ret_dir, uint8_t ret_key[STATE_KEY],
-    char err[STATE_ERROR_MAX]);
+int state_open(
+    const char *wanted, char **ret_dir, uint8_t ret_key[STATE_KEY], char err[STATE_ERROR_MAX]);
 /* Opens `name` beneath `dir_fd`, making it if it is not there.  -errno if it cannot. */
 int state_open_subdir(int dir_fd, const char *name);
 /* Opens journal and index beneath `run_fd`, and syncs it. */
