@@ -204,8 +204,8 @@ class Installation(Case):
 # What fails, how, the row that must say so, what its remedy must hold, and the layer that
 # refuses the launch.
 LACKING = (
-    ("clone3", "ENOSYS", "clone3", "Linux 5.3", {"user namespace"}),
-    ("clone3", "EPERM", "clone3", "seccomp profile", {"user namespace"}),
+    ("clone3", "ENOSYS", "clone3", "Linux 5.3", {"namespaces", "user namespace"}),
+    ("clone3", "EPERM", "clone3", "seccomp profile", {"namespaces", "user namespace"}),
     ("mount", "EPERM", "mount_namespace", "AppArmor", {"mounts"}),
     ("sethostname", "EPERM", "uts_namespace", "CONFIG_UTS_NS", {"namespaces"}),
     ("fsopen", "ENOSYS", "mount_api", "Linux 5.12", {"mounts", "proc"}),
