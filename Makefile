@@ -212,6 +212,11 @@ $B/bench/%: $O/tests/bench/%.o $(archives)
 	$(call say,LD)
 	$Q$(CC) -pie $(mode) $(LDFLAGS) -o $@ $< -Wl,--start-group $(archives) -Wl,--end-group $(all_libs) -lpthread
 
+SPAWNS ?= 10000
+soak: all $B/test/program/soak			## SPAWNS spawns and kills, and nothing left
+	$Qcd tests/integration && CAISSON_BUILD=$(abspath $B) CAISSON_SOAK=$(SPAWNS) \
+		$(PYTHON) -W ignore -m unittest test_soak
+
 # Coverage-guided fuzzing needs clang; TIME is seconds per target.
 TIME ?= 600
 fuzz:						## fuzz every target for TIME seconds (T=name for one)

@@ -1,5 +1,5 @@
 /*
- * bench_spawn: what a chamber costs (T9, T14, T15, T17).
+ * bench_spawn: what a chamber costs (T9, T13 to T17).
  *
  *	bench_spawn TARGET DYNAMIC [NAME...]
  *
@@ -8,6 +8,7 @@
  */
 #include <fcntl.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/prctl.h>
@@ -85,6 +86,7 @@ static const struct launch_handler handler = { on_started, on_refused, on_exit_f
 
 /* Both are the built-in profile; only the network differs. */
 static struct profile own_network, shared_network;
+static unsigned pids; /* asked for; 0: as the profile has it, and no group of v1 */
 
 static struct launch *
 chamber_start(struct waiting *w, const struct profile *profile, bool stay)
@@ -94,7 +96,7 @@ chamber_start(struct waiting *w, const struct profile *profile, bool stay)
 	const struct chamber_mount mount = { .source = target_dir, .target = "/app" };
 	const struct chamber c = { .profile = profile, .argv = argv, .env = env,
 		.mounts = &mount, .nmounts = 1, .init = true, .die_with_parent = true, .uid = BENCH_UID,
-		.gid = BENCH_UID };
+		.gid = BENCH_UID, .pids = pids };
 	enum layer layer;
 	struct launch *l;
 	int r;
@@ -304,6 +306,73 @@ large_parent(void)
 	print_series("T15p", "us", &spawn, "posix_spawn, from the same two");
 }
 
+/* ---- T13: two spawners ---------------------------------------------------------------------- */
+
+#define SUSTAINED 40 /* chambers of each spawner in a pass */
+
+/* Chambers a second of `n` processes that do nothing else. */
+static double
+spawners_rate(int n)
+{
+	uint64_t begun = now_ns();
+
+	for (int i = 0; i < n; i++) {
+		if (fork() != 0)
+			continue;
+		base = event_base_new();
+		for (int k = 0; k < SUSTAINED; k++)
+			shared_once_us();
+		_exit(0);
+	}
+	for (int i = 0; i < n; i++) {
+		int status;
+
+		if (wait(&status) < 0 || status != 0)
+			die("a spawner");
+	}
+	return n * SUSTAINED * 1e9 / (double)(now_ns() - begun);
+}
+
+/* Before this process has a loop of its own. */
+static void
+two_spawners(void)
+{
+	struct series s = { 0 };
+
+	spawners_rate(1);
+	for (int pass = 0; pass < PASSES; pass++)
+		add(&s, spawners_rate(2), spawners_rate(1));
+	print_series("T13", "1/s", &s, "chambers in a shared network a second, of two spawners against one");
+}
+
+/* ---- T16: a control group --------------------------------------------------------------------- */
+
+#define IDLE_MS 20 /* in which the kernel's locks go back to what they are on an idle machine */
+
+static double
+idle_once_us(unsigned limit)
+{
+	double us;
+
+	pids = limit;
+	poll(NULL, 0, IDLE_MS);
+	us = chamber_once_us();
+	pids = 0;
+	return us;
+}
+
+static double
+grouped_once_us(void)
+{
+	return idle_once_us(16);
+}
+
+static double
+ungrouped_once_us(void)
+{
+	return idle_once_us(0);
+}
+
 /* ---- T17: memory ----------------------------------------------------------------------------- */
 
 static double
@@ -420,10 +489,12 @@ main(int argc, char **argv)
 	be_important();
 	if (wanted(argc, argv, "T14"))
 		filter_setup();
-	base = event_base_new();
 	own_network = shared_network = *profile_named("native");
 	own_network.network = NETWORK_OWN;
 	shared_network.network = NETWORK_SHARED;
+	if (wanted(argc, argv, "T13"))
+		two_spawners();
+	base = event_base_new();
 	if (wanted(argc, argv, "T9"))
 		compare("T9", chamber_once_us, bwrap_once_us,
 		    "chamber with a network of its own, against bwrap --unshare-all");
@@ -434,6 +505,9 @@ main(int argc, char **argv)
 		compare("T9b", chamber_once_us, bare_once_us, "the same, against posix_spawn alone");
 	if (wanted(argc, argv, "T15"))
 		large_parent();
+	if (wanted(argc, argv, "T16"))
+		compare("T16", grouped_once_us, ungrouped_once_us,
+		    "chamber with a group of its own, against one without, 20 ms apart");
 	if (wanted(argc, argv, "T17"))
 		memory();
 	event_base_free(base);
