@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -120,6 +121,13 @@ ledger_gone(struct host *h)
 {
 	if (h->stage == STAGE_CLOSING)
 		return;
+	/* On a full disk, say: who waits for the beginning is told that there is none. */
+	if (h->stage == STAGE_RUNNING && !h->begun && ++h->false_starts > FALSE_STARTS_MAX) {
+		log_error("the ledger cannot begin: is there space for %s? Nothing starts "
+			  "without a record", h->o.run->index);
+		host_fail(h, LAYER_NONE, EIO);
+		return;
+	}
 	arm(h->ledger_again, h->back_off_ms);
 	h->back_off_ms *= 2;
 	if (h->back_off_ms > BACK_OFF_LAST_MS)

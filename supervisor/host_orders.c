@@ -107,7 +107,7 @@ handle_ready(struct host *h, const struct control *c)
 	(void)c;
 	if (h->ready)
 		return -EPROTO;
-	h->ready = true;
+	h->ready = h->begun = true;
 	if (h->stage != STAGE_RUNNING)
 		return 0;
 	if (h->client)

@@ -16,6 +16,7 @@
 #include "supervisor/uid.h"
 
 #define RESTARTS_MAX	  5   /* deaths of a broker in a row that are forgiven */
+#define FALSE_STARTS_MAX  5   /* deaths of ledgers before any broker was ready: 3 s */
 #define BACK_OFF_FIRST_MS 100 /* before a ledger is started again */
 
 enum service_id { BROKER, LEDGER, SERVICES };
@@ -49,10 +50,12 @@ struct host {
 	enum host_stage stage;
 	int status;
 	bool ready;			    /* this broker's CONTROL_READY has come */
+	bool begun;			    /* that of any broker has */
 	bool serving;			    /* on_clients(true) was called */
 	unsigned unready_pings;		    /* sent to a broker that is not ready */
 	uint64_t death_at_ms[RESTARTS_MAX]; /* of brokers, a ring */
 	unsigned deaths;
+	unsigned false_starts; /* of ledgers */
 	unsigned back_off_ms; /* of the ledger */
 	struct event *ping, *deadline, *ledger_again;
 };
