@@ -37,19 +37,25 @@
 #include "common/link.h"
 #include "common/protocol.h"
 
-#define SESSION_CALLS_MAX    256 /* calls of one session in flight; then its link is not read (its share) */
+/* calls of one session in flight; then its link is not read (its share) */
+#define SESSION_CALLS_MAX    256
 #define SESSION_BYTES_MAX    (8u << 20) /* of their arguments, likewise */
-#define PROVIDER_QUEUE_MAX   (1u << 20) /* bytes a provider has not read, before it gets more calls */
-#define TURN_REFUSALS_MAX    1024 /* refused calls of one turn, then it ends: nobody fills the record */
+/* bytes a provider has not read, before it gets more calls */
+#define PROVIDER_QUEUE_MAX   (1u << 20)
+/* refused calls of one turn, then it ends: nobody fills the record */
+#define TURN_REFUSALS_MAX    1024
 #define TURN_EVENTS_MAX	     100000 /* events a turn may emit, then they are refused */
 #define TURN_EVENT_BYTES_MAX (64u << 20)
 #define TURN_ANNOTATIONS_MAX (64u << 10) /* bytes of all annotations of a turn */
 #define TURN_ANNOTATION_KEYS_MAX 256 /* of them; each new one is compared with all */
-#define TURN_ANNOTATION_NODES_MAX 8192 /* values in all of them: they share a frame with the output */
-#define OUTPUT_QUEUE_MAX     (1u << 20) /* bytes queued for a client before streams are not read */
+/* values in all of them: they share a frame with the output */
+#define TURN_ANNOTATION_NODES_MAX 8192
+/* bytes queued for a client before streams are not read */
+#define OUTPUT_QUEUE_MAX     (1u << 20)
 #define SESSIONS_MAX	     256 /* of one broker; the supervisor makes 1024 children for one */
 #define EVENT_BLOCK	     (1u << 20) /* event numbers per durable block (D-11) */
-#define BLOCK_RESERVE	     (SESSION_CALLS_MAX + 16) /* of them, for the calls in flight and the ending */
+/* of them, for the calls in flight and the ending */
+#define BLOCK_RESERVE	     (SESSION_CALLS_MAX + 16)
 #define PROVIDER_STARTS_MAX  4 /* of one session's provider, then its calls fail */
 #define EXIT_HALF_MS	     1000 /* how long end-of-file and exit report wait for each other */
 #define ENDED_KEPT	     64 /* endings kept for a client that attaches late */
@@ -107,7 +113,8 @@ struct session {
 	struct child *providers; /* one per configured provider; CHILD_ABSENT if unused */
 	bool closing; /* the operation has ended; children are going */
 	uint64_t kill_at_ms; /* when closing: the tree is killed then; 0: was */
-	uint64_t half_at_ms; /* one half of the worker's end has come; the other is given up then; 0: none */
+	/* one half of the worker's end has come; the other is given up then; 0: none */
+	uint64_t half_at_ms;
 	struct alarm alarm; /* the next instant that matters */
 	TAILQ_ENTRY(session) link; /* broker.sessions */
 };
@@ -177,7 +184,8 @@ struct operation {
 	bool paused; /* the worker's link, at its share */
 	uint32_t submit_msgid;
 	struct fields common; /* to all its records */
-	unsigned records; /* on their way to the disk, with a callback that names this operation */
+	/* on their way to the disk, with a callback that names this operation */
+	unsigned records;
 };
 
 enum call_state {
@@ -200,7 +208,8 @@ struct call {
 	struct buf arguments; /* packed, until dispatched */
 	struct grant *grant; /* decided by */
 	bool reserved; /* a bounded use is held */
-	bool interrupted; /* the operation ended while the record was on its way: nobody waits */
+	/* the operation ended while the record was on its way: nobody waits */
+	bool interrupted;
 	TAILQ_ENTRY(call) link; /* operation.calls */
 	TAILQ_ENTRY(call) queue; /* child.waiting in CALL_WAITING, child.late in CALL_LATE */
 };
@@ -209,7 +218,8 @@ struct client {
 	struct broker *broker;
 	struct link *link;
 	uint32_t uid, gid, pid; /* as the kernel gave them to the supervisor (D-14) */
-	bool counted; /* came through the daemon's socket: the supervisor wants to know its end */
+	/* came through the daemon's socket: the supervisor wants to know its end */
+	bool counted;
 	struct event *silence; /* until hello: then it is dropped; NULL: it may take its time */
 	bool listing; /* process.list is not answered yet */
 	TAILQ_ENTRY(client) entry; /* broker.clients */
@@ -243,11 +253,13 @@ struct broker {
 	bool late; /* what is not on record by now never will be */
 	TAILQ_HEAD(, session) sessions;
 	TAILQ_HEAD(, client) clients;
-	STAILQ_HEAD(, listing) listings; /* process.c: who waits for CONTROL_PROCESSES, in order */
+	/* process.c: who waits for CONTROL_PROCESSES, in order */
+	STAILQ_HEAD(, listing) listings;
 	struct ended ended[ENDED_KEPT]; /* a ring */
 	unsigned nended;
 	void (*on_journal)(struct broker *b); /* the journal and its thread exist */
-	void (*on_settled)(struct broker *b); /* nothing is open after CONTROL_SHUTDOWN, or nothing can be */
+	/* nothing is open after CONTROL_SHUTDOWN, or nothing can be */
+	void (*on_settled)(struct broker *b);
 };
 
 /* Reads the clock for this loop turn. */
@@ -370,7 +382,7 @@ void turn_conclude(struct operation *op);
 /* Appends the {status, output?, error?, metadata} map. */
 void turn_pack_result(const struct turn *t, const struct config_runtime *r, struct buf *b);
 
-/* ---- call_decide.c, call.c --------------------------------------------------------------------------- */
+/* ---- call_decide.c, call.c ------------------------------------------------------------- */
 
 void call_handle_invoke(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *m);
 void call_on_result(struct child *provider, const struct message *m);

@@ -117,7 +117,8 @@ handle_attach(struct client *c, const struct message *m)
 	}
 	e = ended_find(c->broker, id);
 	if (e == NULL) {
-		link_refuse(c->link, m->msgid, "not_found", "there is no such operation", false);
+		link_refuse(
+		    c->link, m->msgid, "not_found", "there is no such operation", false);
 		return;
 	}
 	reply.operation = slice_of(e->id);

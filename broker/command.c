@@ -10,6 +10,7 @@
 #include "common/util.h"
 
 #define PROVIDER_LOG_MAX (64u << 10) /* bytes of a provider's standard error that are logged */
+#define LOGGED_LINE_MAX	 512 /* and of what came at once */
 
 /*
  * Standard streams.  Opaque bytes, in both directions; the descriptors are pipes of the
@@ -23,8 +24,10 @@ provider_log(struct child *c, const uint8_t *p, size_t n)
 	const char *id = c->session->broker->config->providers[c->index].id;
 	size_t line = n > 0 && p[n - 1] == '\n' ? n - 1 : n;
 
+	if (line > LOGGED_LINE_MAX)
+		line = LOGGED_LINE_MAX;
 	if (c->logged_bytes < PROVIDER_LOG_MAX)
-		log_warn("provider %s: %.*s", id, (int)(line < 512 ? line : 512), (const char *)p);
+		log_warn("provider %s: %.*s", id, (int)line, (const char *)p);
 	c->logged_bytes += n;
 }
 
@@ -193,8 +196,8 @@ pipe_write(struct pipe *p, struct child *c, int fd)
 {
 	p->fd = fd;
 	p->child = c;
-	p->event =
-	    event_new(c->session->broker->base, fd, EV_WRITE | EV_PERSIST, input_on_writable, c);
+	p->event = event_new(
+	    c->session->broker->base, fd, EV_WRITE | EV_PERSIST, input_on_writable, c);
 	if (p->event == NULL) {
 		pipe_close(p);
 		return -ENOMEM;

@@ -24,8 +24,10 @@ struct rule {
 
 static const struct rule rules[] = {
 #define ALLOW(name, why)		       { #name, false, false, false, 0, 0, 0 },
-#define ALLOW_IF(name, arg, mask, value, why) { #name, false, true, false, (arg), (mask), (value) },
-#define ALLOW_SELF(name, arg, why)	      { #name, false, true, true, (arg), UINT32_MAX, 0 },
+#define ALLOW_IF(name, arg, mask, value, why) \
+	{ #name, false, true, false, (arg), (mask), (value) },
+#define ALLOW_SELF(name, arg, why) \
+	{ #name, false, true, true, (arg), UINT32_MAX, 0 },
 #define UNTIL_READY(name, why)		       { #name, true, false, false, 0, 0, 0 },
 #include "broker/syscalls.def"
 };

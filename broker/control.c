@@ -144,7 +144,8 @@ static const struct {
 };
 
 static void
-control_dispatch(struct broker *b, const struct control *c, int fds[CONTROL_FDS_MAX], unsigned n)
+control_dispatch(
+    struct broker *b, const struct control *c, int fds[CONTROL_FDS_MAX], unsigned n)
 {
 	size_t i;
 

@@ -95,7 +95,9 @@ void journal_no_segment(struct journal *j, int error);
 enum journal_class {
 	JOURNAL_EFFECT, /* a new effect: refused when only the reserve is left */
 	JOURNAL_ENDING, /* endings: may use the reserve */
-	JOURNAL_OUTCOME, /* as an ending, but nobody waits: it leaves with the next write, or JOURNAL_LATE_MS later */
+	/* as an ending, but nobody waits: it leaves with the next write, or JOURNAL_LATE_MS
+	 * later */
+	JOURNAL_OUTCOME,
 	JOURNAL_RELEASE, /* as an ending, but its callback stays with it through an outage */
 };
 

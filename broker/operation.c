@@ -148,7 +148,8 @@ submit_on_record(void *arg, bool ok)
 	STOP_POINT("broker.accepted_durable");
 	op->accepted = true;
 	if (op->client != NULL)
-		link_reply(op->client->link, MSG_operation_submit_reply, op->submit_msgid, &reply);
+		link_reply(
+		    op->client->link, MSG_operation_submit_reply, op->submit_msgid, &reply);
 	pack_map(&body, 1);
 	pack_str(&body, "operationID");
 	pack_str(&body, op->id);

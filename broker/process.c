@@ -75,8 +75,8 @@ pass_rows(const struct buf *b, struct link *to)
 		n = (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 		p += 4;
 		if (n > FRAME_MAX || n > (size_t)(end - p) ||
-		    protocol_decode(p, n, ROLE_SUPERVISOR, ROLE_BROKER, LINK_NEW, NULL, NULL, &m,
-			&fault) < 0 ||
+		    protocol_decode(p, n, ROLE_SUPERVISOR, ROLE_BROKER, LINK_NEW, NULL, NULL,
+			&m, &fault) < 0 ||
 		    m.type != MSG_process_row)
 			return -EPROTO;
 		if (to != NULL)

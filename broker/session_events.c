@@ -20,7 +20,8 @@ child_find(struct broker *b, const struct control *c)
 		if (s->id != c->session)
 			continue;
 		if (c->kind == CHILD_PROVIDER)
-			return c->index < b->config->nproviders ? &s->providers[c->index] : NULL;
+			return c->index < b->config->nproviders ? &s->providers[c->index]
+								: NULL;
 		return c->kind == s->worker.kind ? &s->worker : NULL;
 	}
 	return NULL;
@@ -286,8 +287,8 @@ provider_on_end(
 	broker_tick(b);
 	c->link = NULL;
 	if (end == LINK_END_FAULT)
-		log_warn("provider %s broke the protocol: %s", b->config->providers[c->index].id,
-		    fault->rule);
+		log_warn("provider %s broke the protocol: %s",
+		    b->config->providers[c->index].id, fault->rule);
 	if (c->state == CHILD_GONE)
 		provider_gone(c, false);
 	else

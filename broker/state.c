@@ -17,7 +17,8 @@
 
 #define PRIORS_MAX 65536
 #define ERRNO_MAX  134 /* one more than the last that Linux has */
-#define STALL_MS   1000 /* beyond the kill grace: how long a sync may take before it is an outage */
+/* beyond the kill grace: how long a sync may take before it is an outage */
+#define STALL_MS   1000
 
 /* An operation of a broker before us. */
 struct prior {

@@ -161,7 +161,8 @@ turn_admit(struct operation *op)
 		operation_end(op, ENDING_audit_unavailable);
 		return;
 	}
-	if (d.verdict != VERDICT_allowed) { /* neither runtime nor catalogue is touched (TU-14) */
+	/* neither runtime nor catalogue is touched (TU-14) */
+	if (d.verdict != VERDICT_allowed) {
 		t->status = "denied";
 		t->code = verdict_name(d.verdict);
 		operation_end(op, ENDING_completed);

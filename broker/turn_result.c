@@ -183,7 +183,8 @@ turn_handle_emit(struct operation *op, uint32_t msgid, const struct msg_event_em
 	body->n = 0;
 	pack_map(body, 3);
 	pack_str(body, "kind");
-	pack_str(body, "runtime_event"); /* wrapped: nothing the runtime says is turn.* (TU-5) */
+	/* wrapped: nothing the runtime says is turn.* (TU-5) */
+	pack_str(body, "runtime_event");
 	pack_str(body, "type");
 	pack_str_n(body, m->type.p, m->type.n);
 	pack_str(body, "data");

@@ -16,7 +16,8 @@ struct exec {
 	struct event *input; /* readiness of standard input; pending while it may be read */
 	uint64_t credit;     /* bytes that may still be sent */
 	bool input_over;     /* end-of-file, or the command reads no more */
-	bool aside;	     /* its output goes to standard error, as ours is for something else */
+	/* its output goes to standard error, as ours is for something else */
+	bool aside;
 	int gone_status;     /* of caissond, as waitpid() has it */
 	uint8_t chunk[OUTPUT_CHUNK_MAX];
 };

@@ -12,8 +12,8 @@
 int exec_main(const struct options *o, int argc, char **argv);
 
 /*
- * The same for `caisson learn`: without --output the command's standard output goes to standard error, and
- * caissond is given ours.  `*ret_proposed`: it wrote its proposal.
+ * The same for `caisson learn`: without --output the command's standard output goes to standard
+ * error, and caissond is given ours.  `*ret_proposed`: it wrote its proposal.
  */
 int exec_learn(const struct options *o, int argc, char **argv, bool *ret_proposed);
 

@@ -91,7 +91,7 @@ static void
 write_real(double v, struct buf *out)
 {
 	char text[40];
-	/* 15 digits are always kept, and fewer stand without their zeroes; but for the smallest. */
+	/* 15 digits are always kept, fewer stand without zeroes; but for the smallest. */
 	int digits = fabs(v) < DBL_MIN ? 1 : 15;
 
 	for (; digits <= 17; digits++) {

@@ -1,9 +1,9 @@
 /*
- * learn: `caisson learn`: one command whose calls are noted instead of refused, and the profile that is
- * proposed from them (supervisor/learn.h).
+ * learn: `caisson learn`: one command whose calls are noted instead of refused, and the profile
+ * that is proposed from them (supervisor/learn.h).
  *
- * NOT A SANDBOX, and says so before and after.  Standard output is the proposal's, unless --output names a
- * file for it: the command's own goes to standard error then.
+ * NOT A SANDBOX, and says so before and after.  Standard output is the proposal's, unless
+ * --output names a file for it: the command's own goes to standard error then.
  */
 #ifndef CLIENT_LEARN_H
 #define CLIENT_LEARN_H

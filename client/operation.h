@@ -1,6 +1,6 @@
 /*
- * operation: one operation of a private caissond, or with --socket of a daemon, from submission to
- * its one ending.
+ * operation: one operation of a private caissond, or with --socket of a daemon, from submission
+ * to its one ending.
  *
  * Owns the event loop, the private caissond, the link to the broker and the sinks of the
  * standard streams; `run` and `exec` say what to submit, what events look like and what a
@@ -21,7 +21,7 @@ struct operation;
 struct operation_mode {
 	/* What is asked for; slices must live as long as the operation. */
 	void (*fill)(struct operation *op, struct msg_operation_submit *m);
-	/* The operation has an id and a link: at admission, and again after a broker's death. */
+	/* The operation has an id and a link: at admission, again after a broker's death. */
 	void (*on_attached)(struct operation *op);
 	/* One event, in order; the terminal one is the last. */
 	void (*on_event)(struct operation *op, const struct msg_operation_event *e);
@@ -42,7 +42,8 @@ struct operation_mode {
 	int proposal_fd; /* for caissond (client/private.h); 0: none */
 	const int *signals; /* what on_signal wants, 0-terminated */
 	bool
-	    every_signal_cancels; /* else SIGINT alone counts towards the third, which ends us */
+	    /* else SIGINT alone counts towards the third, which ends us */
+	    every_signal_cancels;
 };
 
 struct operation {

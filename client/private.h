@@ -21,9 +21,9 @@ struct private_handler {
 	void (*on_gone)(int status, void *arg);
 };
 
-/* argv[0] is the command's word.  `proposal_fd`, which stays the caller's, becomes PRIVATE_FD_PROPOSAL;
- * -1: none.  Returns 0 and `*ret`, or a negative
- * errno: -ENOENT and its like are about caissond itself. */
+/* argv[0] is the command's word.  `proposal_fd`, which stays the caller's, becomes
+ * PRIVATE_FD_PROPOSAL; -1: none.  Returns 0 and `*ret`, or a negative errno: -ENOENT and its
+ * like are about caissond itself. */
 int private_start(struct event_base *base, int argc, char **argv, int proposal_fd,
     const struct private_handler *handler, void *arg, struct private **ret);
 /* Tells it to end: on_gone follows.  May be called more than once. */

@@ -14,7 +14,8 @@
 #include "common/endings.h"
 #include "common/util.h"
 
-#define MESSAGE_TEXT_MAX (2u << 20) /* bytes of JSON: over ARGUMENTS_MAX packed, blanks and all */
+/* bytes of JSON: over ARGUMENTS_MAX packed, blanks and all */
+#define MESSAGE_TEXT_MAX (2u << 20)
 
 struct run {
 	struct buf message;	       /* packed */

@@ -6,8 +6,8 @@
  * twice.  Alarms share one timerfd, which is set when the first of them comes to stand
  * before all others, and not taken back when it is cleared.
  *
- * `struct alarms` owns the descriptor, and lives as long as its loop; who sets an alarm owns it,
- * and clears it before it goes.
+ * `struct alarms` owns the descriptor, and lives as long as its loop; who sets an alarm owns
+ * it, and clears it before it goes.
  */
 #ifndef COMMON_ALARM_H
 #define COMMON_ALARM_H

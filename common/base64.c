@@ -51,7 +51,8 @@ base64_decode(const uint8_t *p, size_t n, uint8_t *out, size_t *ret_n)
 		return -EINVAL;
 	for (i = 0; i < n; i += 4) {
 		for (v = 0, k = 0; k < 4; k++) {
-			if (i + 4 == n && k >= 2 && p[i + k] == '=' && (k == 3 || p[n - 1] == '=')) {
+			if (i + 4 == n && k >= 2 && p[i + k] == '=' &&
+			    (k == 3 || p[n - 1] == '=')) {
 				pad++;
 				v <<= 6;
 				continue;

@@ -21,13 +21,15 @@ enum control_verb {
 	 * reserved */
 	CONTROL_SEGMENT = 1,
 	CONTROL_LEDGER, /* fd: link to the ledger */
-	/* fd: link to a local client; uid, gid, pid as the kernel gave them; flags: CONTROL_FROM_... */
+	/* fd: link to a local client; uid, gid, pid as the kernel gave them;
+	 * flags: CONTROL_FROM_... */
 	CONTROL_CLIENT,
-	/* session, kind, index; fds: link (of a command: its stdin's write end), stdout, stderr: see
-	 * enum child_kind */
+	/* session, kind, index; fds: link (of a command: its stdin's write end), stdout,
+	 * stderr: see enum child_kind */
 	CONTROL_LINK,
 	CONTROL_STARTED, /* session, kind, index: the exec happened */
-	CONTROL_REFUSED, /* session, kind, index, layer, error: not born; count: of LAYER_DEATHS, how many */
+	/* session, kind, index, layer, error: not born; count: of LAYER_DEATHS, how many */
+	CONTROL_REFUSED,
 	CONTROL_EXIT, /* session, kind, index, exit: gone, and reaped */
 	CONTROL_PING, /* answer with CONTROL_PONG, or be killed */
 	CONTROL_SHUTDOWN, /* settle what is open, then end */
@@ -57,7 +59,8 @@ enum control_verb {
 /* What a session's child is.  Descriptors of CONTROL_LINK, in this order. */
 enum child_kind {
 	CHILD_TURN = 1, /* worker with a link: link, stdout, stderr */
-	CHILD_COMMAND, /* worker without: stdin (only with CONTROL_WITH_INPUT), stdout, stderr */
+	/* worker without: stdin (only with CONTROL_WITH_INPUT), stdout, stderr */
+	CHILD_COMMAND,
 	CHILD_PROVIDER, /* link, stderr */
 };
 
@@ -108,8 +111,8 @@ struct exit_facts {
 	uint32_t kind; /* enum exit_kind */
 	int32_t status;
 	uint32_t core;
-	/* enum ending of the kill order, or the supervisor's own (seccomp, oom, limit, host_lost);
-	 * 0: none */
+	/* enum ending of the kill order, or the supervisor's own (seccomp, oom, limit,
+	 * host_lost); 0: none */
 	uint32_t cause;
 	uint32_t limit; /* with ENDING_limit: enum exit_limit */
 	uint32_t syscall; /* with ENDING_seccomp: its number, or UINT32_MAX */
@@ -119,7 +122,8 @@ struct exit_facts {
 	uint64_t cpu_us; /* user + system, the whole tree */
 	uint64_t peak_bytes;
 	uint64_t read_bytes, written_bytes; /* from and to a disk */
-	uint64_t processes; /* most at once, the chamber's pid 1 among them; 0: nobody counted */
+	/* most at once, the chamber's pid 1 among them; 0: nobody counted */
+	uint64_t processes;
 };
 
 /*

@@ -8,7 +8,8 @@
 
 static const struct ending_desc endings[ENDING_MAX] = {
 #define ENDING(cause, op, status, code, call, retry, run, exec, http, doc, next) \
-	[ENDING_##cause] = { #cause, op, status, code, call, retry, run, exec, http, doc, next },
+	[ENDING_##cause] = { #cause, op, status, code, call, retry, run, exec, http, doc, \
+		next },
 #define LIMIT(name, text, next)
 #include "common/endings.def"
 };

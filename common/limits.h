@@ -5,9 +5,12 @@
 #ifndef COMMON_LIMITS_H
 #define COMMON_LIMITS_H
 
-#define FRAME_MAX	 (1u << 20) /* bytes after the length word; one 1 MiB result with its envelope does not fit, on purpose: RESULT_MAX is less */
+/* bytes after the length word; one 1 MiB result with its envelope does not fit, on purpose:
+ * RESULT_MAX is less */
+#define FRAME_MAX	 (1u << 20)
 #define ARGUMENTS_MAX	 (256u << 10) /* bytes of packed arguments, message, context */
-#define RESULT_MAX	 (768u << 10) /* bytes of a packed result; leaves room for the rest of its frame */
+/* bytes of a packed result; leaves room for the rest of its frame */
+#define RESULT_MAX	 (768u << 10)
 #define CATALOGUE_MAX	 (512u << 10) /* bytes of the packed catalogue of a turn */
 #define STATE_PAGE_MAX	 (512u << 10) /* bytes of one page of a broker's state */
 #define METADATA_MAX	 (16u << 10) /* bytes: metadata, annotations, small lists */
@@ -33,10 +36,13 @@
 #define PATH_SEGMENT_MAX  256 /* bytes, TU-35 */
 #define ERROR_MESSAGE_MAX 4096 /* bytes */
 
-#define START_DEATHS_MAX 5 /* of a runtime's processes at their start, in START_WINDOW_MS; after one more it is not started for as long */
+/* of a runtime's processes at their start, in START_WINDOW_MS; after one more it is not started
+ * for as long */
+#define START_DEATHS_MAX 5
 #define START_WINDOW_MS	 10000
 
 #define LINK_READ_MAX	 (256u << 10) /* bytes read per link and loop turn */
-#define LINK_QUEUE_MAX	 (8u << 20) /* bytes queued for a peer that does not read, then it is cut off */
+/* bytes queued for a peer that does not read, then it is cut off */
+#define LINK_QUEUE_MAX	 (8u << 20)
 
 #endif /* COMMON_LIMITS_H */

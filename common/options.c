@@ -432,7 +432,7 @@ add_environment(struct parser *p)
 	const char *config = getenv("CAISSON_CONFIG"), *state = getenv("CAISSON_STATE"),
 		   *path = getenv("CAISSON_SOCKET");
 
-	/* A turn goes to a daemon only where the line says so; and what is there, is the daemon's. */
+	/* A turn goes to a daemon only where the line says so; the rest is the daemon's. */
 	if (p->command == COMMAND_run && o->has_socket)
 		return;
 	if (!o->has_config && config != NULL && *config != '\0' &&
@@ -444,7 +444,8 @@ add_environment(struct parser *p)
 		o->has_state = true;
 		o->state = state;
 	}
-	if (p->command & (COMMAND_ps | COMMAND_daemon) && !o->has_socket && path != NULL && *path != '\0') {
+	if (p->command & (COMMAND_ps | COMMAND_daemon) && !o->has_socket && path != NULL &&
+	    *path != '\0') {
 		o->has_socket = true;
 		o->socket = path;
 	}

@@ -69,7 +69,8 @@ struct option_pairs {
  * field is 0, false or NULL.
  */
 struct options {
-	const char *words[OPTIONS_WORDS_MAX]; /* "show", a file: only audit and config take any */
+	/* "show", a file: only audit and config take any */
+	const char *words[OPTIONS_WORDS_MAX];
 	size_t nwords;
 	char **command; /* what stands after --, NULL-terminated; NULL if there was no -- */
 	size_t ncommand;

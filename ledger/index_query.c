@@ -89,7 +89,9 @@ index_compare(struct index *x, uint64_t count, const struct entry *e)
 		return index_failed(x, "prepare");
 	sqlite3_bind_int64(s, 1, (sqlite3_int64)count);
 	step = sqlite3_step(s);
-	ret = step == SQLITE_ROW ? same_row(s, e) : step == SQLITE_DONE ? 0 : index_failed(x, "read");
+	ret = step == SQLITE_ROW    ? same_row(s, e)
+	      : step == SQLITE_DONE ? 0
+				    : index_failed(x, "read");
 	sqlite3_reset(s);
 	return ret;
 }

@@ -81,7 +81,8 @@ is_at_end(const struct verify *v)
 	const struct position *at = &v->reader.at;
 
 	return at->segment > v->last_segment ||
-	       (at->segment == v->last_segment && at->segment > 0 && at->offset >= v->last_size);
+	       (at->segment == v->last_segment && at->segment > 0 &&
+		   at->offset >= v->last_size);
 }
 
 int

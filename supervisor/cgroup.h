@@ -67,8 +67,8 @@ const char *cgroup_backend_name(enum cgroup_backend backend);
 /* 0: none. */
 struct cgroup_limits {
 	uint64_t memory_bytes, pids, cpu_percent;
-	/* enum cgroup_ability: what somebody asked for.  The rest are defaults, for which v1 makes no
-	 * group: entering one costs it 20 ms. */
+	/* enum cgroup_ability: what somebody asked for.  The rest are defaults, for which v1
+	 * makes no group: entering one costs it 20 ms. */
 	unsigned asked;
 };
 

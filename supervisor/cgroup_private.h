@@ -44,7 +44,7 @@ struct cgroup {
 	char *procs_path[CGROUP_PARTS];
 	const char *procs[CGROUP_PARTS + 1];
 	unsigned bounds;
-	/* Open from the beginning, so that they can be read whatever happens to the directory. */
+	/* Open from the beginning, to be read whatever happens to the directory. */
 	int counters[CGROUP_COUNTERS];
 	int inotify_fd; /* when stuck: tells when it is empty */
 	struct event *on_empty;

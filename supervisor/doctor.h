@@ -43,7 +43,7 @@ struct doctor_row {
 };
 
 /* A group's number is that of its first row. */
-#define GROUP(name)				       DOCTOR_GROUP_##name, DOCTOR_BEFORE_##name = DOCTOR_GROUP_##name - 1,
+#define GROUP(name) DOCTOR_GROUP_##name, DOCTOR_BEFORE_##name = DOCTOR_GROUP_##name - 1,
 #define PROBE(id, need, after, title, purpose, remedy) DOCTOR_ROW_##id,
 #define REMEDY(id, error, remedy)
 enum {

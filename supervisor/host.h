@@ -32,8 +32,8 @@ struct host_options {
 	/* A daemon's: clients can be handed over from now on; false: no more, and those that
 	 * were are gone.  NULL in a private run. */
 	void (*on_clients)(bool served, void *arg);
-	/* The first that was handed over, and not taken, is; one of `uid` is gone.  0, or -EPROTO if
-	 * there was none. */
+	/* The first that was handed over, and not taken, is; one of `uid` is gone.  0, or
+	 * -EPROTO if there was none. */
 	int (*on_client_taken)(void *arg);
 	int (*on_client_gone)(uid_t uid, void *arg);
 	/* Everything is gone; `status`: 0, or 125 if nothing could be started (any more). */

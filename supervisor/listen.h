@@ -2,8 +2,8 @@
  * listen: the local socket of a daemon: who may be there, and how many.
  *
  * Owns the socket, its name, and the lock that says whose name it is: NAME.pid beside
- * NAME.sock, which is the daemon's pid file, too.  Accepts, reads the kernel's credentials of the
- * peer (D-14) and hands the descriptor on, unread.  Anybody who can reach the socket may
+ * NAME.sock, which is the daemon's pid file, too.  Accepts, reads the kernel's credentials of
+ * the peer (D-14) and hands the descriptor on, unread.  Anybody who can reach the socket may
  * connect: what they may do is the broker's to say (D-18).  Connections are bounded, in all and
  * for each uid; a part of them is kept for the operator, so that nobody can shut it out.
  */
@@ -17,8 +17,8 @@
 #define LISTEN_OTHERS_MAX 128 /* of them, of uids that are not the operator */
 #define LISTEN_UID_MAX	  32  /* of one such uid */
 #define LISTEN_ERROR_MAX  512
-/* The base has so many: accepting comes last, after the end of a broker that is in the same turn
- * of the loop, so that nobody is handed to one that is gone. */
+/* The base has so many: accepting comes last, after the end of a broker that is in the same
+ * turn of the loop, so that nobody is handed to one that is gone. */
 #define LISTEN_PRIORITIES 3
 
 struct event_base;

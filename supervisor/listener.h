@@ -26,9 +26,9 @@ typedef void listener_call_fn(uint32_t nr, uint32_t arch, void *arg);
 int listener_fetch(int pidfd, int number);
 
 /*
- * Watches `fd`, which it takes.  `learn`, borrowed, has the first word; NULL: nobody answers.  A target that is gone before its notification was read is no
- * news; when nobody is left under the filter, watching ends.  `on_call` must not close the
- * listener.  Returns 0 or -ENOMEM.
+ * Watches `fd`, which it takes.  `learn`, borrowed, has the first word; NULL: nobody answers.
+ * A target that is gone before its notification was read is no news; when nobody is left under
+ * the filter, watching ends.  `on_call` must not close the listener.  Returns 0 or -ENOMEM.
  */
 int listener_open(struct event_base *base, int fd, struct learn *learn,
     listener_call_fn *on_call, void *arg, struct listener **ret);

@@ -18,7 +18,8 @@ int lockfile_take(int dir_fd, const char *name, pid_t *ret_holder);
 /* Who that is, and what to do about it; nobody is told to kill 0, which is everybody here. */
 #define LOCKFILE_HOLDER_MAX 80
 const char *lockfile_holder(pid_t holder, char text[LOCKFILE_HOLDER_MAX]);
-/* Removes the file, if it is still that one, while the lock is still held, then closes `fd`.  Accepts -1. */
+/* Removes the file, if it is still that one, while the lock is still held, then closes `fd`.
+ * Accepts -1. */
 void lockfile_remove(int dir_fd, const char *name, int fd);
 
 /*

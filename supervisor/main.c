@@ -6,8 +6,8 @@
  * broker and the launcher, child exits, credentials of a socket's peer.
  * Never: unpacks a frame, reads a link, a pipe or a client.
  *
- * `caissond -c FILE` serves one namespace (daemon.h).  `caissond --private run|exec|learn ...` is
- * started by `caisson` with these words and ends with its client (private.h).
+ * `caissond -c FILE` serves one namespace (daemon.h).  `caissond --private run|exec|learn ...`
+ * is started by `caisson` with these words and ends with its client (private.h).
  */
 #include <stdio.h>
 #include <string.h>

@@ -32,8 +32,8 @@ struct process {
 const char *const *process_handed(enum child_kind kind, bool with_input);
 
 /*
- * Appends a row for each, measured now, with one pass over /proc.  Returns how many; -ENOMEM; or
- * -ERANGE if something does not fit its row (a bug of ours).
+ * Appends a row for each, measured now, with one pass over /proc.  Returns how many; -ENOMEM;
+ * or -ERANGE if something does not fit its row (a bug of ours).
  */
 int process_pack(struct buf *out, const struct process *v, size_t n);
 

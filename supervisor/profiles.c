@@ -102,7 +102,8 @@ static const struct row {
 	{ .name = #call, .rule = { .action = PROFILE_ALLOW, .n = 2, \
 				     .when = { { (arg), (bits), (want) }, \
 					 { (arg2), (bits2), (want2) } } } },
-#define FAIL(call, why)	     { .name = #call, .rule = { .action = PROFILE_ERRNO, .error = (why) } },
+#define FAIL(call, why) \
+	{ .name = #call, .rule = { .action = PROFILE_ERRNO, .error = (why) } },
 #define FAIL_IF(call, arg, bits, want, why) \
 	{ .name = #call, .rule = { .action = PROFILE_ERRNO, .error = (why), \
 				     IF(arg, bits, want) } },
@@ -208,7 +209,7 @@ filter_build(const struct profile_rule *rules, size_t n, struct sock_filter **re
 
 	if (ctx == NULL)
 		return -ENOMEM;
-	/* The 32-bit entry and x32 have numbers of their own: named, and ended, like the rest. */
+	/* The 32-bit entry and x32 have numbers of their own: named, and ended, too. */
 	r = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(DEFAULT_ERRNO));
 	if (r == 0)
 		r = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);

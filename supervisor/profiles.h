@@ -21,7 +21,7 @@ struct profile_rule;
 
 enum profile_network {
 	NETWORK_OWN, /* a network namespace of its own, with nothing in it */
-	/* One empty namespace for many chambers: only where the list lets nobody make a socket. */
+	/* One empty namespace for many chambers: only where nobody can make a socket. */
 	NETWORK_SHARED,
 };
 
@@ -53,10 +53,10 @@ const struct profile *profile_named(const char *name);
 const struct profile *profile_builtin(size_t i);
 
 /*
- * A profile like `base`, whose `own` rules (profiles_rules.h) come first.  `name` and `base` are
- * borrowed; what else sets it apart, the caller writes into `*ret` before anybody uses it.
- * Returns 0; -ENOMEM; -EINVAL with the rule at fault in `*ret_fault` and a sentence about it
- * in `*ret_text`; -E2BIG for a list that no filter holds.
+ * A profile like `base`, whose `own` rules (profiles_rules.h) come first.  `name` and `base`
+ * are borrowed; what else sets it apart, the caller writes into `*ret` before anybody uses it.
+ * Returns 0; -ENOMEM; -EINVAL with the rule at fault in `*ret_fault` and a sentence about it in
+ * `*ret_text`; -E2BIG for a list that no filter holds.
  */
 int profile_create(const char *name, const struct profile *base, const struct profile_rule *own,
     size_t n, struct profile **ret, size_t *ret_fault, const char **ret_text);

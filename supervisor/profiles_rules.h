@@ -20,7 +20,8 @@ enum profile_action {
 	PROFILE_END, /* named, and the end of the chamber: as if it stood on no list */
 	PROFILE_ALLOW,
 	PROFILE_ERRNO,
-	PROFILE_BASE, /* besides the others of this call, those of the base; without conditions */
+	/* besides the others of this call, those of the base; without conditions */
+	PROFILE_BASE,
 };
 
 /* (argument & mask) == value; value has no bits outside mask. */

@@ -18,9 +18,9 @@ struct setup {
 };
 
 /*
- * Fills `ret`, which can be finished either way.  `command` is COMMAND_run, COMMAND_exec or COMMAND_learn,
- * `o` what options_parse() made of its line.  Returns 0; or a negative errno with one line in `err` that
- * names the option, or the file and its line.
+ * Fills `ret`, which can be finished either way.  `command` is COMMAND_run, COMMAND_exec or
+ * COMMAND_learn, `o` what options_parse() made of its line.  Returns 0; or a negative errno
+ * with one line in `err` that names the option, or the file and its line.
  */
 int setup_private(
     enum command command, const struct options *o, struct setup *ret, char err[CONF_ERROR_MAX]);

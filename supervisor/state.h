@@ -6,7 +6,7 @@
  *                                       journal/ journal.NNNNNNNN, the segments
  *                                       index/   the ledger's
  *     STATE/namespaces/NAME/lock ...             the same for a daemon's namespace, for good
- *     STATE/unsealed/YYYYMMDDTHHMMSS-xxxxxx      as root: that run may have append-only segments
+ *     STATE/unsealed/YYYYMMDDTHHMMSS-xxxxxx      as root: its segments may be append-only
  *
  * Two of them share the key and nothing else.  Owns the descriptors of its run.  Nothing here
  * reads or changes what stands in a segment or in the index.  Never logs.
@@ -58,10 +58,10 @@ bool rundir_may_name(const char *namespace);
 
 /*
  * Opens the directory of a daemon's namespace, made if it is not there, and locks it.  Numbers
- * of segments go on.  Waits, for seconds at most, until broker and ledger of a caissond that was
- * killed have ended.  As root takes the append-only flag from what they left.  Returns 0; or
- * a negative errno with one line in `err`: -EWOULDBLOCK if another caissond holds it, whose pid
- * is named.  `ret` can be finished either way.
+ * of segments go on.  Waits, for seconds at most, until broker and ledger of a caissond that
+ * was killed have ended.  As root takes the append-only flag from what they left.  Returns 0;
+ * or a negative errno with one line in `err`: -EWOULDBLOCK if another caissond holds it, whose
+ * pid is named.  `ret` can be finished either way.
  */
 int rundir_open(
     const char *dir, const char *namespace, struct rundir *ret, char err[STATE_ERROR_MAX]);

@@ -12,9 +12,9 @@
 int state_fail(char err[STATE_ERROR_MAX], const char *dir, const char *what, int error);
 
 /*
- * Opens the state directory `wanted`, NULL for the default, which is made if it is not there and
- * must be ours, and reads or makes its key.  Returns its descriptor and its path, which is the
- * caller's, in `*ret_dir`; or a negative errno with a line in `err`.
+ * Opens the state directory `wanted`, NULL for the default, which is made if it is not there
+ * and must be ours, and reads or makes its key.  Returns its descriptor and its path, which is
+ * the caller's, in `*ret_dir`; or a negative errno with a line in `err`.
  */
 int state_open(
     const char *wanted, char **ret_dir, uint8_t ret_key[STATE_KEY], char err[STATE_ERROR_MAX]);

@@ -73,7 +73,8 @@ int
 uid_claim(const struct uid_range *range, struct uid_claim *ret)
 {
 	if (mkdir(UID_DIR_PARENT, 0755) == 0)
-		(void)chmod(UID_DIR_PARENT, 0755); /* sockets lie there: whatever the umask says */
+		/* sockets lie there: whatever the umask says */
+		(void)chmod(UID_DIR_PARENT, 0755);
 	else if (errno != EEXIST)
 		return -errno;
 	if (mkdir(UID_DIR, 0700) < 0 && errno != EEXIST)
