@@ -316,23 +316,27 @@ read_optional(
 	return 0;
 }
 
-/* Nobody else may be in reach of a socket that can be made. */
+/* Nobody else may be in reach of a socket that can be made; one half of a pair that gets a name
+ * takes it away from everybody in the namespace, and tells them that it is there. */
 static int
 check_shared(
     struct conf_checker *k, const struct profile *p, struct node_at at, const char *key)
 {
+	static const char *const alone[] = { "socket", "bind", "connect" };
 	const struct profile_rule *rules;
-	int nr = profile_syscall_number("socket");
-	size_t i, n;
+	size_t i, j, n;
 
 	if (p->network != NETWORK_SHARED)
 		return 0;
 	if (profile_rules(p, false, &rules, &n) < 0)
 		return conf_check_no_memory(k);
 	for (i = 0; i < n; i++)
-		if (rules[i].nr == nr && rules[i].action == PROFILE_ALLOW)
-			return refuse(k, at,
-			    "%s.network: is shared and socket is allowed, expected own", key);
+		for (j = 0; j < countof(alone); j++)
+			if (rules[i].action == PROFILE_ALLOW &&
+			    rules[i].nr == profile_syscall_number(alone[j]))
+				return refuse(k, at,
+				    "%s.network: is shared and %s is allowed, expected own", key,
+				    alone[j]);
 	return 0;
 }
 

@@ -263,7 +263,7 @@ open_dir(struct listen *l, const char *path, char err[LISTEN_ERROR_MAX])
 	const char *slash = strrchr(path, '/');
 	cleanup_free char *dir =
 	    slash ? strndup(path, slash > path ? (size_t)(slash - path) : 1) : strdup(".");
-	mode_t mode = geteuid() == 0 ? 0755 : 0700;
+	mode_t mode = geteuid() == 0 ? 0755 : 0700, mask;
 	struct stat st;
 
 	l->name = strdup(slash ? slash + 1 : path);
@@ -271,8 +271,9 @@ open_dir(struct listen *l, const char *path, char err[LISTEN_ERROR_MAX])
 		return refuse(err, path, "use it", ENOMEM);
 	if (l->name[0] == '\0')
 		return refuse(err, path, "use it", EISDIR);
-	if (mkdir(dir, mode) == 0)
-		(void)chmod(dir, mode); /* whatever the umask says */
+	mask = umask(0); /* not chmod(), which may meet another directory by then */
+	(void)mkdir(dir, mode);
+	umask(mask);
 	l->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (l->dir_fd < 0 || fstat(l->dir_fd, &st) < 0)
 		return refuse(err, path, "open its directory", errno);

@@ -196,6 +196,14 @@ static const struct mistake {
 	    "syscalls: [{ name: socket, action: allow, when: [{ argument: 0, "
 	    "equals: 2 }] }] }]\n",
 	    "profiles[0].network: is shared and socket is allowed" },
+	{ "a name for half of a pair where others are",
+	    "version: 1\nprofiles: [{ id: p, base: native, syscalls: [{ name: bind, action: "
+	    "allow }] }]\n",
+	    "profiles[0].network: is shared and bind is allowed" },
+	{ "a way to a name where others are, of its base's",
+	    "version: 1\nprofiles: [{ id: p, base: native, network: own, syscalls: [{ name: "
+	    "connect, action: allow }] }, { id: q, base: p, network: shared }]\n",
+	    "profiles[1].network: is shared and connect is allowed" },
 	{ "a profile's mount twice",
 	    "version: 1\nprofiles: [{ id: p, base: native, mounts: [{ source: "
 	    "/, target: /a }] }, { id: q, base: p, mounts: [{ source: /, "
