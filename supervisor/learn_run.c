@@ -21,9 +21,12 @@ no_file(const char *path, int error, char err[CONF_ERROR_MAX])
 	return -error;
 }
 
-/* Now, as it would be a pity at the end. */
+/*
+ * Now, as it would be a pity at the end; and the folder is held, as a program that may write
+ * there could put a link to another in its place.
+ */
 static int
-check_output(const char *path, char err[CONF_ERROR_MAX])
+open_folder(struct learn_run *r, const char *path, char err[CONF_ERROR_MAX])
 {
 	cleanup_free char *folder = strdup(path);
 	struct stat st;
@@ -31,12 +34,16 @@ check_output(const char *path, char err[CONF_ERROR_MAX])
 
 	if (folder == NULL)
 		return no_file(path, ENOMEM, err);
-	if (lstat(path, &st) == 0)
-		return no_file(path, EEXIST, err);
 	slash = strrchr(folder, '/');
+	r->name = slash != NULL ? path + (slash + 1 - folder) : path;
 	if (slash != NULL)
 		slash[slash == folder] = '\0';
-	if (faccessat(AT_FDCWD, slash != NULL ? folder : ".", W_OK | X_OK, AT_EACCESS) < 0)
+	r->folder_fd = open(slash != NULL ? folder : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (r->folder_fd < 0)
+		return no_file(path, errno, err);
+	if (*r->name == '\0' || fstatat(r->folder_fd, r->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		return no_file(path, EEXIST, err);
+	if (faccessat(r->folder_fd, ".", W_OK | X_OK, AT_EACCESS) < 0)
 		return no_file(path, errno, err);
 	return 0;
 }
@@ -79,11 +86,11 @@ learn_run_begin(const struct options *o, const struct conf_namespace *c,
 	const struct profile *profile, *root;
 	int r = 0;
 
-	memset(ret, 0, sizeof(*ret));
+	*ret = LEARN_RUN_NONE;
 	ret->o = o;
 	profile = root = conf_profile_named(c, c->runtimes.v[0].profile);
 	if (o->has_proposal)
-		r = check_output(o->proposal, err);
+		r = open_folder(ret, o->proposal, err);
 	if (r == 0 && o->has_onto)
 		r = open_onto(ret, &profile, &root, err);
 	if (r < 0)
@@ -117,9 +124,9 @@ write_all(int fd, const char *p, size_t n)
 }
 
 static int
-write_file(const char *path, const char *p, size_t n)
+write_file(const struct learn_run *run, const char *p, size_t n)
 {
-	cleanup_fd int fd = open(path,
+	cleanup_fd int fd = openat(run->folder_fd, run->name,
 	    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0600);
 	int r;
 
@@ -129,7 +136,7 @@ write_file(const char *path, const char *p, size_t n)
 	if (r == 0 && fsync(fd) < 0)
 		r = -errno;
 	if (r < 0)
-		unlink(path);
+		unlinkat(run->folder_fd, run->name, 0);
 	return r;
 }
 
@@ -152,7 +159,7 @@ learn_run_end(const struct learn_run *r, char err[CONF_ERROR_MAX])
 	if (fclose(f) != 0)
 		return no_file("-", errno, err);
 	if (r->o->has_proposal) {
-		ret = write_file(r->o->proposal, text, n);
+		ret = write_file(r, text, n);
 		return ret < 0 ? no_file(r->o->proposal, -ret, err) : 0;
 	}
 	ret = write_all(PRIVATE_FD_PROPOSAL, text, n);
@@ -165,4 +172,6 @@ learn_run_finish(struct learn_run *r)
 	learn_destroy(r->learn);
 	r->learn = NULL;
 	conf_finish(&r->onto);
+	util_close(&r->folder_fd);
+	r->folder_fd = -1;
 }

@@ -2,7 +2,8 @@
  * learn_run: the beginning and the end of `caisson learn`: the base, and where the proposal goes.
  *
  * The one file it ever makes is that of --output, which must not be there, and is only made once
- * there is a proposal to be in it.
+ * there is a proposal to be in it: in the folder that was meant when it began, whatever the
+ * program, which may be able to write there, has done to the path since.
  */
 #ifndef SUPERVISOR_LEARN_RUN_H
 #define SUPERVISOR_LEARN_RUN_H
@@ -17,7 +18,10 @@ struct learn_run {
 	struct learn *learn;
 	struct conf_namespace onto; /* of --onto */
 	const struct conf_profile *profile; /* in it; NULL: nothing came before */
+	int folder_fd;	  /* of --output; -1: none */
+	const char *name; /* of the file in it */
 };
+#define LEARN_RUN_NONE ((struct learn_run){ .folder_fd = -1 })
 
 /*
  * `c` is the configuration of the run, whose profile is the base without --onto; both it and `o` must live

@@ -139,7 +139,7 @@ private_run(enum command command, const struct options *o, int *ret_status,
 {
 	struct rundir dir = RUNDIR_NONE;
 	bool learns = command == COMMAND_learn;
-	struct learn_run learn = { 0 };
+	struct learn_run learn = LEARN_RUN_NONE;
 	struct setup setup;
 	int r;
 

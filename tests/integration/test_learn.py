@@ -6,10 +6,11 @@ import pty
 import re
 import shutil
 import signal
+import subprocess
 import unittest
 
 import wire
-from real import SANITIZED, WAIT, Case, below, proc_text, wait_for
+from real import CAISSON, SANITIZED, WAIT, Case, below, environment, proc_text, wait_for
 
 TIMEOUT = 300  # of this file, for run.py
 BANNER = b"*** NOT A SANDBOX ***"
@@ -218,6 +219,19 @@ class Denials(Learn):
         for word in ("run", "exec"):
             self.refused("--onto: not an option of", word, "--onto", "/x", "--", "true")
 
+    def test_under_another_listener_nothing_runs(self):
+        """Where somebody else is asked about the calls, none could be learned, or denied by name."""
+        path, words = self.dir / "p.yaml", ("--", "/bin/sh", "-c", "echo ran")
+        done = subprocess.run(
+            [PROGRAMS / "under_listener", CAISSON, "learn", "--state",
+             self.state, "-o", path, *words], env=environment(), stdin=subprocess.DEVNULL,
+            capture_output=True, timeout=WAIT)
+        self.assertEqual((done.returncode, done.stdout), (125, b""), done.stderr)
+        self.assertIn(b"listener: a supervisor further up listens already", done.stderr)
+        self.assertIn(b"nothing was proposed", done.stderr)
+        self.assertFalse(path.exists())
+        self.assertEqual(self.learn(*words)[1], b"ran\n")  # the allowed neighbour
+
     def test_exec_beside_it_refuses_as_ever(self):
         p = self.start("learn", "-o", self.dir / "p.yaml", *self.program("waits"))
         self.assertEqual(p.stdout.readline(), b"waiting ok\n")
@@ -280,6 +294,31 @@ class Behaviour(Learn):
         status, _, err = self.caisson("learn", "-o", self.dir / "no" / "p", "--", "/bin/true")
         self.assertEqual(status, 125)
         self.assertIn("No such file", err)
+
+    def test_a_link_in_the_folders_place_leads_nowhere(self):
+        """The program may write where the proposal is to go."""
+        for name in ("mine", "mine/sub", "others"):
+            (self.dir / name).mkdir()
+            (self.dir / name).chmod(0o777)
+        status, _, err = self.caisson(
+            "learn", "--rw", f"{self.dir / 'mine'}:/mine", "-o", self.dir / "mine/sub/p.yaml", "--",
+            "/bin/sh", "-c", f"mv /mine/sub /mine/old && ln -s {self.dir / 'others'} /mine/sub")
+        self.assertEqual(status, 1, err)
+        self.assertTrue((self.dir / "mine/sub").is_symlink())
+        self.assertEqual(list((self.dir / "others").iterdir()), [])
+        self.assertIn("Proposed by", (self.dir / "mine/old/p.yaml").read_text())
+
+    def test_a_folder_that_nothing_can_be_made_in_is_refused_before_it_runs(self):
+        if os.geteuid() == 0:
+            self.skipTest("root may write everywhere")
+        folder = self.dir / "closed"
+        folder.mkdir(mode=0o555)
+        for path, said in ((folder / "p", "Permission denied"), (self.dir, "overwritten"),
+                           (f"{folder}/", "overwritten"), ("/dev/stdout", "overwritten"),
+                           (self.dir / "x" / "p", "No such file")):
+            status, out, err = self.caisson("learn", "-o", path, "--", "/bin/sh", "-c", "echo ran")
+            self.assertEqual((status, out), (125, b""), path)
+            self.assertIn(said, err)
 
     def test_a_file_that_comes_meanwhile_stays(self):
         path = self.dir / "p.yaml"
