@@ -1,9 +1,7 @@
 #include "client/audit_render.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "client/json.h"
 #include "client/text.h"
@@ -18,17 +16,6 @@ static void
 add(struct buf *out, const char *text)
 {
 	buf_add(out, text, strlen(text));
-}
-
-static void __attribute__((format(printf, 2, 3))) addf(struct buf *out, const char *fmt, ...)
-{
-	char line[512];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(line, sizeof(line), fmt, ap);
-	va_end(ap);
-	add(out, line);
 }
 
 static void
@@ -63,21 +50,6 @@ uint_of(struct slice map, const char *key)
 	struct value v;
 
 	return value_get(map, key, &v) && v.type == VALUE_UINT ? v.uint : 0;
-}
-
-/* 2026-11-29 14:03:17.123; a time beyond the calendar is shown as its number. */
-static void
-add_time(struct buf *out, uint64_t ms)
-{
-	time_t t = (time_t)(ms / 1000);
-	char text[32];
-	struct tm tm;
-
-	if (ms / 1000 > INT32_MAX * 2ull || !gmtime_r(&t, &tm) ||
-	    strftime(text, sizeof(text), "%F %T", &tm) == 0)
-		addf(out, "%-23llu", (unsigned long long)ms);
-	else
-		addf(out, "%s.%03u", text, (unsigned)(ms % 1000));
 }
 
 static const struct {
@@ -149,7 +121,7 @@ add_line(struct buf *out, struct slice map, bool colour)
 
 	add(out, "  ");
 	paint(out, colour, DIM);
-	add_time(out, uint_of(map, "at"));
+	text_add_time(out, uint_of(map, "at"), "%F %T", true);
 	paint(out, colour, RESET);
 	add(out, "  ");
 	add_cell(out, type, 22);
@@ -158,10 +130,10 @@ add_line(struct buf *out, struct slice map, bool colour)
 	add_part(out, "  ", text_of(map, "tool"));
 	add_resource(out, map);
 	if (slice_is(type, "segment.opened"))
-		addf(out, "  segment %llu", (unsigned long long)uint_of(map, "segment"));
+		text_addf(out, "  segment %llu", (unsigned long long)uint_of(map, "segment"));
 	add_part(out, "  grant ", text_of(map, "grant"));
 	if (value_get(map, "uses", &v) && v.type == VALUE_UINT)
-		addf(out, " (%llu)", (unsigned long long)v.uint);
+		text_addf(out, " (%llu)", (unsigned long long)v.uint);
 	if (!slice_is(reason, "allowed"))
 		add_part(out, "  ", reason);
 	if (!slice_equal(cause, reason))
@@ -225,7 +197,7 @@ add_hex(struct buf *out, struct slice bytes)
 	size_t i;
 
 	for (i = 0; i < bytes.n; i++)
-		addf(out, "%02x", bytes.p[i]);
+		text_addf(out, "%02x", bytes.p[i]);
 }
 
 static void
@@ -233,7 +205,8 @@ verdict_json(const struct msg_audit_verify_reply *v, struct slice name, struct b
 {
 	add(out, "{\"run\":");
 	json_write_string(name, out);
-	addf(out, ",\"valid\":%s,\"count\":%llu,\"segments\":%llu,\"torn\":%llu,\"head\":\"",
+	text_addf(out,
+	    ",\"valid\":%s,\"count\":%llu,\"segments\":%llu,\"torn\":%llu,\"head\":\"",
 	    v->valid ? "true" : "false", (unsigned long long)v->count,
 	    (unsigned long long)v->segments, (unsigned long long)v->torn);
 	add_hex(out, v->hash);
@@ -254,7 +227,7 @@ audit_render_verdict(const struct msg_audit_verify_reply *v, struct slice name, 
 		return;
 	}
 	text_escape_line(name, out);
-	addf(out, ": %llu record%s%s, %llu segment%s", (unsigned long long)v->count,
+	text_addf(out, ": %llu record%s%s, %llu segment%s", (unsigned long long)v->count,
 	    v->count == 1 ? "" : "s", v->valid ? "" : " stand", (unsigned long long)v->segments,
 	    v->segments == 1 ? "" : "s");
 	if (!v->valid) {
@@ -271,7 +244,7 @@ audit_render_verdict(const struct msg_audit_verify_reply *v, struct slice name, 
 	add(out, ", head ");
 	add_hex(out, v->hash);
 	if (v->torn > 0)
-		addf(out, ", %llu bytes of torn tails outside the record",
+		text_addf(out, ", %llu bytes of torn tails outside the record",
 		    (unsigned long long)v->torn);
 	add_part(out, "; ", v->has_problem ? v->problem : (struct slice){ 0 });
 	add(out, "\n");

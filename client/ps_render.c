@@ -1,9 +1,7 @@
 #include "client/ps_render.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "client/json.h"
 #include "client/text.h"
@@ -16,43 +14,13 @@ static const char *const roles[] = { "broker", "ledger", "worker", "provider" };
 static const char *const states[] = { "starting", "running", "warm" };
 static const char *const networks[] = { "own", "shared" };
 
-static void __attribute__((format(printf, 2, 3))) addf(struct buf *out, const char *fmt, ...)
-{
-	char text[256];
-	va_list ap;
-	int n;
-
-	va_start(ap, fmt);
-	n = vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	if (n > 0)
-		buf_add(out, text, strlen(text));
-}
-
-/* RFC 3339, in UTC; a time beyond the calendar is shown as its number. */
-static void
-add_time(struct buf *out, uint64_t ms, const char *fraction)
-{
-	time_t t = (time_t)(ms / 1000);
-	char text[32];
-	struct tm tm;
-
-	if (ms / 1000 > INT32_MAX * 2ull || !gmtime_r(&t, &tm) ||
-	    strftime(text, sizeof(text), "%FT%T", &tm) == 0) {
-		addf(out, "%llu", (unsigned long long)ms);
-		return;
-	}
-	addf(out, "%s", text);
-	addf(out, fraction, (unsigned)(ms % 1000));
-}
-
 /* ---- for programs ------------------------------------------------------------------ */
 
 static void
 add_uint(struct buf *out, const char *key, bool has, uint64_t n)
 {
 	if (has)
-		addf(out, ",\"%s\":%llu", key, (unsigned long long)n);
+		text_addf(out, ",\"%s\":%llu", key, (unsigned long long)n);
 }
 
 /* The first of them has no comma before it. */
@@ -83,33 +51,33 @@ add_json(struct buf *out, const char *before, bool has, struct slice value)
 void
 ps_render_jsonl(const struct msg_process_row *row, struct buf *out)
 {
-	addf(out, "{\"role\":\"%s\",\"state\":\"%s\"", roles[row->role], states[row->state]);
+	text_addf(
+	    out, "{\"role\":\"%s\",\"state\":\"%s\"", roles[row->role], states[row->state]);
 	add_uint(out, "session", row->has_session, row->session);
 	if (row->has_id) {
-		addf(out, ",\"id\":");
+		text_addf(out, ",\"id\":");
 		json_write_string(row->id, out);
 	}
 	add_uint(out, "pid", row->pid > 0, row->pid);
 	add_uint(out, "uid", true, row->uid);
-	addf(out, ",\"profile\":");
+	text_addf(out, ",\"profile\":");
 	json_write_string(row->profile, out);
-	addf(out, ",\"network\":\"%s\"", networks[row->network]);
+	text_addf(out, ",\"network\":\"%s\"", networks[row->network]);
 	if (row->has_applied) {
 		add_json(out, ",\"layers\":{\"applied\":", true, row->applied);
 		add_json(out, ",\"absent\":", row->has_absent, row->absent);
-		addf(out, "}");
+		text_addf(out, "}");
 	}
 	if (row->has_cgroup) {
-		addf(out, ",\"cgroup\":");
+		text_addf(out, ",\"cgroup\":");
 		json_write_string(row->cgroup, out);
 	}
 	add_json(out, ",\"descriptors\":{\"handed\":", true, row->handed);
 	add_uint(out, "open", row->has_descriptors, row->descriptors);
-	addf(out, "},\"usage\":{");
+	text_addf(out, "},\"usage\":{");
 	add_usage(out, row);
-	addf(out, "},\"since\":\"");
-	add_time(out, row->since, ".%03uZ");
-	addf(out, "\"}\n");
+	text_addf(out, "},\"since\":\"");
+	text_addf(out, text_add_time(out, row->since, "%FT%T", true) ? "Z\"}\n" : "\"}\n");
 }
 
 /* ---- for people -------------------------------------------------------------------- */
@@ -132,9 +100,9 @@ static void
 cell_uint(struct ps_table *t, bool has, uint64_t n)
 {
 	if (has)
-		addf(&t->text, "%llu", (unsigned long long)n);
+		text_addf(&t->text, "%llu", (unsigned long long)n);
 	else
-		addf(&t->text, "-");
+		text_addf(&t->text, "-");
 	end_cell(t);
 }
 
@@ -144,7 +112,7 @@ cell_text(struct ps_table *t, bool has, struct slice s)
 	if (has)
 		text_escape_line(s, &t->text);
 	else
-		addf(&t->text, "-");
+		text_addf(&t->text, "-");
 	end_cell(t);
 }
 
@@ -157,11 +125,11 @@ cell_layers(struct ps_table *t, const struct msg_process_row *row)
 	uint32_t lacks = row->has_absent ? value_next(&absent).count : 0;
 
 	if (!row->has_applied)
-		addf(&t->text, "-");
+		text_addf(&t->text, "-");
 	else if (lacks == 0)
-		addf(&t->text, "%u", n);
+		text_addf(&t->text, "%u", n);
 	else
-		addf(&t->text, "%u of %u", n, n + lacks);
+		text_addf(&t->text, "%u of %u", n, n + lacks);
 	end_cell(t);
 }
 
@@ -169,14 +137,14 @@ static void
 cell_usage(struct ps_table *t, const struct msg_process_row *row)
 {
 	if (row->has_cpuUs)
-		addf(&t->text, "%.2fs", (double)row->cpuUs / 1e6);
+		text_addf(&t->text, "%.2fs", (double)row->cpuUs / 1e6);
 	else
-		addf(&t->text, "-");
+		text_addf(&t->text, "-");
 	end_cell(t);
 	if (row->has_residentBytes)
-		addf(&t->text, "%.1fMiB", (double)row->residentBytes / (1 << 20));
+		text_addf(&t->text, "%.1fMiB", (double)row->residentBytes / (1 << 20));
 	else
-		addf(&t->text, "-");
+		text_addf(&t->text, "-");
 	end_cell(t);
 }
 
@@ -188,7 +156,7 @@ add_list(struct buf *out, struct slice list, const char *none)
 	uint32_t i;
 
 	if (array.type != VALUE_ARRAY || array.count == 0) {
-		addf(out, "%s", none);
+		text_addf(out, "%s", none);
 		return;
 	}
 	for (i = 0; i < array.count; i++) {
@@ -201,7 +169,7 @@ add_list(struct buf *out, struct slice list, const char *none)
 			 v.type == VALUE_STR && value_get(item.raw, "errno", &e) &&
 			 e.type == VALUE_UINT && e.uint < 4096) {
 			text_escape_line(v.bytes, out);
-			addf(out, " (%s)", strerror((int)e.uint));
+			text_addf(out, " (%s)", strerror((int)e.uint));
 		}
 	}
 }
@@ -210,22 +178,22 @@ static void
 add_detail(struct buf *out, const struct msg_process_row *row)
 {
 	if (row->has_applied) {
-		addf(out, "    layers: ");
+		text_addf(out, "    layers: ");
 		add_list(out, row->applied, "none");
-		addf(out, "; absent: ");
+		text_addf(out, "; absent: ");
 		add_list(out, row->absent, "none");
-		addf(out, "; ");
+		text_addf(out, "; ");
 	} else {
-		addf(out, "    ");
+		text_addf(out, "    ");
 	}
 	if (row->has_cgroup) {
-		addf(out, "cgroup: ");
+		text_addf(out, "cgroup: ");
 		text_escape_line(row->cgroup, out);
-		addf(out, "; ");
+		text_addf(out, "; ");
 	}
-	addf(out, "born with: ");
+	text_addf(out, "born with: ");
 	add_list(out, row->handed, "none");
-	addf(out, "\n");
+	text_addf(out, "\n");
 }
 
 void
@@ -243,7 +211,8 @@ ps_table_add(struct ps_table *t, const struct msg_process_row *row)
 	cell_uint(t, row->has_descriptors, row->descriptors);
 	cell_uint(t, row->has_processes, row->processes);
 	cell_usage(t, row);
-	add_time(&t->text, row->since, "Z");
+	if (text_add_time(&t->text, row->since, "%FT%T", false))
+		text_addf(&t->text, "Z");
 	end_cell(t);
 	add_detail(&t->detail, row);
 }
@@ -257,7 +226,7 @@ render_cell(
 
 	buf_add(out, text, n);
 	if (column == PS_COLUMNS - 1) {
-		addf(out, "\n");
+		text_addf(out, "\n");
 		return;
 	}
 	for (; n < width + 2; n++)

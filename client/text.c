@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/utf8.h"
@@ -117,6 +118,34 @@ text_escape_line(struct slice s, struct buf *out)
 
 	for (; used < s.n; used++)
 		add_byte(out, s.p[used]);
+}
+
+void
+text_addf(struct buf *out, const char *fmt, ...)
+{
+	char line[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	buf_add(out, line, strlen(line));
+}
+
+bool
+text_add_time(struct buf *out, uint64_t ms, const char *format, bool fraction)
+{
+	time_t t = (time_t)(ms / 1000);
+	char text[32];
+	struct tm tm;
+
+	if (ms / 1000 > UINT32_MAX || !gmtime_r(&t, &tm) ||
+	    strftime(text, sizeof(text), format, &tm) == 0) {
+		text_addf(out, "%llu", (unsigned long long)ms);
+		return false;
+	}
+	text_addf(out, fraction ? "%s.%03u" : "%s", text, (unsigned)(ms % 1000));
+	return true;
 }
 
 void

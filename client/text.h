@@ -25,6 +25,14 @@ void text_escape_end(struct text_filter *f, struct buf *out);
 /* A whole string that must stay on its line: newline and tab are escaped, too. */
 void text_escape_line(struct slice s, struct buf *out);
 
+/* Appends a line of ours, of 511 bytes at most; nothing untrusted is in it. */
+void text_addf(struct buf *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/*
+ * Appends wall-clock `ms` in UTC, seconds by `format` as strftime(3), then milliseconds, if
+ * `fraction`, behind a dot.  False, and its number, if it is beyond the calendar.
+ */
+bool text_add_time(struct buf *out, uint64_t ms, const char *format, bool fraction);
+
 /* True for a character that a terminal could obey: JSON writes it as \uXXXX. */
 bool text_is_control(uint32_t c);
 /* "caisson: ...", one escaped line and one write(2) on standard error. */
