@@ -61,7 +61,7 @@ each_frame(struct config_reader *r, struct slice bytes, config_row_fn *fn)
 			return config_fail(r, NULL, "stands behind config.end");
 		if (end - p < 4)
 			return config_fail(r, NULL, "is cut short");
-		n = (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+		n = protocol_length(p);
 		p += 4;
 		if (n > FRAME_MAX)
 			return config_fail(r, NULL, "is too long");

@@ -145,7 +145,7 @@ drop_out(struct journal *j)
 	seq = j->written_seq + 1;
 	while (at < out.n) {
 		p = out.p + at;
-		n = 4 + ((size_t)p[0] << 24 | (size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3]);
+		n = 4 + (size_t)protocol_length(p);
 		at += n;
 		if (j->opening) {
 			j->opening = false;
@@ -213,7 +213,7 @@ settle_written(struct journal *j, size_t n)
 
 	while (at + JOURNAL_HEAD <= n) {
 		p = j->out.p + at;
-		len = 4 + ((size_t)p[0] << 24 | (size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3]);
+		len = 4 + (size_t)protocol_length(p);
 		if (len > n - at)
 			break;
 		at += len;

@@ -72,7 +72,7 @@ pass_rows(const struct buf *b, struct link *to)
 	for (; p < end; p += n, rows++) {
 		if (end - p < 4 || rows == ROWS_MAX)
 			return -EPROTO;
-		n = (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+		n = protocol_length(p);
 		p += 4;
 		if (n > FRAME_MAX || n > (size_t)(end - p) ||
 		    protocol_decode(p, n, ROLE_SUPERVISOR, ROLE_BROKER, LINK_NEW, NULL, NULL,
@@ -94,8 +94,8 @@ pass_on(int fd, struct link *to)
 
 	if (r == 0)
 		r = pass_rows(&b, NULL);
-	if (r > 0)
-		r = pass_rows(&b, to);
+	if (r >= 0)
+		r = r > 0 ? pass_rows(&b, to) : -EPROTO; /* the broker lives there, at least */
 	buf_finish(&b);
 	return r;
 }

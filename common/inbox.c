@@ -24,9 +24,7 @@ inbox_holds(const struct inbox *in)
 static size_t
 frame_length(const struct inbox *in)
 {
-	const uint8_t *p = in->p + in->start;
-
-	return (size_t)p[0] << 24 | (size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3];
+	return protocol_length(in->p + in->start);
 }
 
 /* Bytes that the buffer should hold: more where frames are large or many wait. */

@@ -229,6 +229,13 @@ const struct msg_desc *protocol_desc(enum msg_type type);
 /* The request or notification of that method; NULL if there is none. */
 const struct msg_desc *protocol_method(struct slice method);
 
+/* The length word before a frame, or before an entry of a journal. */
+static inline uint32_t
+protocol_length(const uint8_t p[4])
+{
+	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
 /* Slices and text. */
 static inline bool
 slice_is(struct slice s, const char *text)

@@ -102,7 +102,7 @@ entry_length(const uint8_t *p, size_t n)
 
 	if (n < 4)
 		return 0;
-	len = (size_t)p[0] << 24 | (size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3];
+	len = protocol_length(p);
 	return len > JOURNAL_HASH && len <= JOURNAL_ENTRY_MAX - 4 ? len + 4 : 0;
 }
 
