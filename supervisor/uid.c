@@ -13,21 +13,34 @@
 #define UID_DIR_PARENT "/run/caisson"
 #define UID_DIR	       UID_DIR_PARENT "/uid"
 
-bool
-uid_is_root(void)
+static bool
+map_is_whole(void)
 {
 	unsigned long long inside, outside, count;
 	bool whole = false;
-	FILE *f;
+	FILE *f = fopen("/proc/self/uid_map", "re");
 
-	if (geteuid() != 0)
-		return false;
-	f = fopen("/proc/self/uid_map", "re");
 	if (f == NULL)
 		return false;
 	while (fscanf(f, "%llu %llu %llu", &inside, &outside, &count) == 3)
 		whole = whole || count > 1;
 	fclose(f);
+	return whole;
+}
+
+/* Whoever is root has a map, and a map is written once: each process looks at it once. */
+bool
+uid_is_root(void)
+{
+	static pid_t looked;
+	static bool whole;
+
+	if (geteuid() != 0)
+		return false;
+	if (looked != getpid()) {
+		whole = map_is_whole();
+		looked = getpid();
+	}
 	return whole;
 }
 

@@ -4,6 +4,7 @@
 #include "supervisor/uid.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -104,6 +105,48 @@ START_TEST(a_link_in_the_place_of_a_lock_is_refused)
 }
 END_TEST
 
+static bool
+write_map(const char *path, const char *line)
+{
+	FILE *f = fopen(path, "we");
+	bool ok = f != NULL && fputs(line, f) >= 0;
+
+	return f != NULL && fclose(f) == 0 && ok;
+}
+
+/* Exits with 0 if it is told to be no root, 77 where it cannot become one. */
+static _Noreturn void
+become_the_only_one(uid_t uid)
+{
+	char line[32];
+
+	snprintf(line, sizeof(line), "0 %u 1\n", uid);
+	if (unshare(CLONE_NEWUSER) < 0 || !write_map("/proc/self/uid_map", line))
+		_exit(77);
+	_exit(geteuid() != 0 || uid_is_root());
+}
+
+/* Pitfall: what its parent was told. */
+START_TEST(a_child_alone_in_a_user_namespace_is_no_root)
+{
+	bool root = uid_is_root();
+	int status;
+	pid_t pid;
+
+	ck_assert(!root || geteuid() == 0);
+	pid = fork();
+	if (pid == 0)
+		become_the_only_one(geteuid());
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77)
+		puts("skip: no user namespace to be had");
+	else
+		ck_assert_int_eq(WEXITSTATUS(status), 0);
+	ck_assert_int_eq(uid_is_root(), root);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -117,6 +160,7 @@ main(void)
 	tcase_add_test(t, a_claim_ends_with_the_process_that_holds_it);
 	tcase_add_loop_test(t, a_range_with_root_in_it_is_refused, 0, 4);
 	tcase_add_test(t, a_link_in_the_place_of_a_lock_is_refused);
+	tcase_add_test(t, a_child_alone_in_a_user_namespace_is_no_root);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_ENV);
