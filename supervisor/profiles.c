@@ -21,7 +21,6 @@
 
 #include "common/control.h"
 #include "common/util.h"
-#include "supervisor/filter.h"
 #include "supervisor/profiles_rules.h"
 
 #ifndef ARCH_CET_STATUS
@@ -134,6 +133,100 @@ profile_syscall_number(const char *name)
 	return nr == __NR_SCMP_ERROR ? -ENOENT : nr < 0 ? -ENOSYS : nr;
 }
 
+/* ---- from rules to instructions ---- */
+
+static int
+rule_add(scmp_filter_ctx ctx, const struct profile_rule *r)
+{
+	struct scmp_arg_cmp when[PROFILE_ARGUMENTS];
+
+	for (unsigned i = 0; i < r->n; i++) {
+		const struct profile_condition *c = &r->when[i];
+
+		when[i] = SCMP_CMP(c->argument, SCMP_CMP_MASKED_EQ, c->mask, c->value);
+	}
+	return seccomp_rule_add_array(ctx,
+	    r->action == PROFILE_ALLOW ? SCMP_ACT_ALLOW : SCMP_ACT_ERRNO((unsigned)r->error),
+	    r->nr, r->n, when);
+}
+
+/* libseccomp writes to a descriptor only. */
+static int
+export_bpf(scmp_filter_ctx ctx, struct sock_filter **ret, size_t *ret_len)
+{
+	cleanup_fd int fd = memfd_create("filter", MFD_CLOEXEC);
+	cleanup_free struct sock_filter *insns = NULL;
+	struct stat st;
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	r = seccomp_export_bpf(ctx, fd);
+	if (r < 0)
+		return r;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	insns = malloc((size_t)st.st_size);
+	if (insns == NULL)
+		return -ENOMEM;
+	if (pread(fd, insns, (size_t)st.st_size, 0) != st.st_size)
+		return -EIO;
+	*ret_len = (size_t)st.st_size / sizeof(*insns);
+	*ret = insns;
+	insns = NULL;
+	return 0;
+}
+
+/*
+ * libseccomp refuses the notification as a default action, so the filter is
+ * compiled with a default that nothing else in it returns, and each return of that is
+ * turned into the notification here.  A branch that no rule took is the only way to it.
+ */
+#define DEFAULT_ERRNO 4094u
+
+static int
+default_to_notification(struct sock_filter *insns, size_t len)
+{
+	size_t found = 0;
+
+	for (size_t i = 0; i < len; i++) {
+		if (insns[i].code != (BPF_RET | BPF_K) ||
+		    insns[i].k != (SECCOMP_RET_ERRNO | DEFAULT_ERRNO))
+			continue;
+		insns[i].k = SECCOMP_RET_USER_NOTIF;
+		found++;
+	}
+	return found > 0 ? 0 : -EINVAL;
+}
+
+static int
+filter_build(const struct profile_rule *rules, size_t n, struct sock_filter **ret,
+    size_t *ret_len)
+{
+	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ERRNO(DEFAULT_ERRNO));
+	struct sock_filter *insns = NULL;
+	int r;
+
+	if (ctx == NULL)
+		return -ENOMEM;
+	/* The 32-bit entry and x32 have numbers of their own: named, and ended, too. */
+	r = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(DEFAULT_ERRNO));
+	if (r == 0)
+		r = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = rule_add(ctx, &rules[i]);
+	if (r == 0)
+		r = export_bpf(ctx, &insns, ret_len);
+	if (r == 0)
+		r = *ret_len > BPF_MAXINSNS ? -E2BIG : default_to_notification(insns, *ret_len);
+	seccomp_release(ctx);
+	if (r == 0)
+		*ret = insns;
+	else
+		free(insns);
+	return r;
+}
+
 /* ---- the lists ---- */
 
 /* The rows of profiles.def that are on `list`. */
@@ -198,8 +291,7 @@ profile_filter(const struct profile *p, bool network, const struct sock_filter *
 	if (r < 0 || l == NULL)
 		return r;
 	if (l->insns[network] == NULL) {
-		r = filter_compile(seccomp_arch_native(), rules, n, &l->insns[network],
-		    &l->len[network]);
+		r = filter_build(rules, n, &l->insns[network], &l->len[network]);
 		if (r < 0)
 			return r;
 	}

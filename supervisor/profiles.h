@@ -2,7 +2,7 @@
  * profiles: the seccomp filters, as data.
  *
  * A profile is a default-deny list out of profiles.def, or one of the operator's derived
- * from it, compiled once (filter.h) and kept as BPF.  What is on no list goes to the
+ * from it, compiled once by libseccomp and kept as BPF.  What is on no list goes to the
  * supervisor as a notification, which names the call and ends the chamber; it is never
  * continued.
  */
@@ -66,9 +66,9 @@ void profile_destroy(struct profile *p);
 /*
  * The filter of `p`, with the internet's sockets if `network`.  `*ret` belongs to
  * this module and lives as long as the profile, a built-in one's as long as the process.
- * Returns 0 and no instructions for a profile without a filter; -EINVAL for a list with a name
- * that libseccomp does not know (a bug of ours, or a libseccomp older than 2.5); -E2BIG for one
- * that the kernel would not load; -ENOMEM.
+ * Returns 0 and no instructions for a profile without a filter; -EINVAL for a list that
+ * libseccomp does not understand (a bug of ours, or a libseccomp older than 2.5); -E2BIG
+ * for one that the kernel would not load; another negative errno.
  */
 int profile_filter(
     const struct profile *p, bool network, const struct sock_filter **ret, size_t *ret_len);

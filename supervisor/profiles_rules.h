@@ -3,7 +3,7 @@
  *
  * A rule is a system call, an action and conditions of masked equality that must all
  * hold.  In a list no two rules of one call contradict each other, so that their order means
- * nothing.  Knows neither configuration nor libseccomp.  No I/O.
+ * nothing; libseccomp keeps none.  Knows neither configuration nor libseccomp.  No I/O.
  */
 #ifndef SUPERVISOR_PROFILES_RULES_H
 #define SUPERVISOR_PROFILES_RULES_H

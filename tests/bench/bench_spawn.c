@@ -16,12 +16,10 @@
 #include <sys/wait.h>
 
 #include <event2/event.h>
-#include <seccomp.h>
 
 #include "common/log.h"
 #include "supervisor/launch.h"
 #include "supervisor/profiles.h"
-#include "supervisor/profiles_rules.h"
 #include "tests/bench/bench.h"
 
 #define PASSES	  9
@@ -209,7 +207,7 @@ compare(const char *name, once_fn *product, once_fn *floor, const char *what)
 
 struct filter {
 	size_t n;
-	const struct sock_filter *insns;
+	struct sock_filter insns[4096];
 };
 
 static double
@@ -231,42 +229,25 @@ native(void)
 	return profile_named("native");
 }
 
-/* The same list as libseccomp would have it. */
-static double
-library_us(uint64_t begun)
-{
-	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ERRNO(4094)); /* no rule's own */
-	struct scmp_arg_cmp when[PROFILE_ARGUMENTS];
-	const struct profile_rule *r;
-	size_t n;
-
-	if (ctx == NULL || profile_rules(native(), false, &r, &n) < 0 ||
-	    seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2) < 0)
-		_exit(1);
-	for (; n > 0; n--, r++) {
-		for (unsigned i = 0; i < r->n; i++)
-			when[i] = SCMP_CMP(r->when[i].argument, SCMP_CMP_MASKED_EQ, r->when[i].mask,
-			    r->when[i].value);
-		if (seccomp_rule_add_array(ctx, r->action == PROFILE_ALLOW ? SCMP_ACT_ALLOW :
-			SCMP_ACT_ERRNO((unsigned)r->error), r->nr, r->n, when) < 0)
-			_exit(1);
-	}
-	if (seccomp_load(ctx) < 0)
-		_exit(1);
-	return (double)(now_ns() - begun) / 1000;
-}
-
 /* In a child of its own, as each load is for the life of a process. */
 static double
-filter_us(const struct filter *f, bool library)
+filter_us(struct filter *f, bool build)
 {
 	double *us = shared(sizeof *us), ret;
+	const struct sock_filter *insns = f->insns;
+	size_t n = f->n;
 	uint64_t begun;
 	pid_t pid = fork();
 
 	if (pid == 0) {
 		begun = now_ns();
-		*us = library ? library_us(begun) : load_us(f->insns, f->n, begun);
+		if (build && profile_filter(native(), false, &insns, &n) < 0)
+			_exit(1);
+		*us = load_us(insns, n, begun);
+		if (build) {
+			f->n = n;
+			memcpy(f->insns, insns, n * sizeof *insns);
+		}
 		_exit(0);
 	}
 	waitpid(pid, NULL, 0);
@@ -275,19 +256,19 @@ filter_us(const struct filter *f, bool library)
 	return ret;
 }
 
+/* Before anything in this process has compiled a profile. */
 static void
 filter_setup(void)
 {
-	struct filter f;
+	struct filter *f = shared(sizeof *f);
 	struct series s = { 0 };
 	double a[SPAWNS], b[SPAWNS];
 
-	if (profile_filter(native(), false, &f.insns, &f.n) < 0)
-		die("profile_filter");
+	filter_us(f, true);
 	for (int pass = 0; pass < PASSES; pass++) {
 		for (int i = 0; i < SPAWNS; i++) {
-			a[i] = filter_us(&f, false);
-			b[i] = filter_us(&f, true);
+			a[i] = filter_us(f, false);
+			b[i] = filter_us(f, true);
 		}
 		add(&s, median(a, SPAWNS), median(b, SPAWNS));
 	}
