@@ -217,7 +217,7 @@ grow_keys(struct walk *w)
 	uint32_t cap = w->keys_cap * 4;
 	struct key *grown;
 
-	/* The count of values bounds this: 256 KiB at most. */
+	/* The count of values bounds this: 768 KiB at most. */
 	grown = malloc(cap * sizeof *grown);
 	if (grown == NULL)
 		return -ENOMEM;

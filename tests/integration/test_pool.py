@@ -33,6 +33,22 @@ if way == "forbidden":
     ctypes.CDLL(None).mount(None, None, None, 0, None)
 if way == "talks":
     print("before the session", flush=True)
+if way == "succeeds":
+    os._exit(0)
+if way == "orphans" and os.fork() > 0:
+    os._exit(0)
+if way == "closes":
+    os.close(3)
+    signal.pause()
+if way == "stops":
+    os.kill(os.getpid(), signal.SIGSTOP)
+if way == "floods":
+    while True:
+        os.write(3, bytes(1 << 16))
+if way == "forges":  # an answer to nothing, before anybody asked
+    os.write(3, bytes.fromhex("00000005940107c0c0"))
+if way == "fills":
+    os.write(2, b"x" * (1 << 18))
 
 
 def run(turn):
@@ -336,6 +352,72 @@ class Stops(Pool):
                 self.assertEqual(d.process.wait(WAIT), -9)
                 self.assertIn(f"stopped at supervisor.{point}", d.stderr())
                 self.gone(all_of_it)
+
+
+class Hostile(Pool):
+    """What the program does before anybody gave it a session harms that session at most."""
+
+    def fail(self, way, **more):
+        self.describe(("a", way, 2), ("b", "serves", 0))
+        d = Daemon(self)
+        pids = self.warm(2)
+        wait_for(lambda: self.starts(way) == 2, "both at it")
+        peer = d.client()
+        operation = submit(peer, {"say": 1}, **more)
+        return d, pids, peer, operation
+
+    def check(self, way, rule):
+        d, pids, peer, _ = self.fail(way)
+        event = ending(peer)
+        self.assertEqual((event["type"], event["body"]["cause"]["kind"]),
+                         ("failed", "runtime_protocol_violation"))
+        self.assertIn(rule, event["body"]["cause"]["rule"])
+        wait_for(lambda: len(set(pids) & set(real.parents())) == 1, "the end of that one")
+        self.say(d, 2, "b")
+        self.assertEqual(self.ended().count("completed"), 1)
+        self.assertEqual(len(self.ended()), 2)
+
+    def test_one_that_closed_its_link_and_lives(self):
+        self.check("closes", "closed by a process that lives on")
+
+    def test_one_that_flooded_its_link(self):
+        self.check("floods", "")
+
+    def test_one_that_answered_before_it_was_asked(self):
+        self.check("forges", "reply to nothing")
+
+    def test_one_that_stopped_itself_ends_by_order_or_in_time(self):
+        d, pids, peer, operation = self.fail("stops", timeoutMs=(1 << 32) - 1)
+        wait_for(self.running, "the session")  # before, none would be handed out
+        peer.request("operation.stop", operation=operation)
+        event = next(m[-1][0] for m in iter(peer.receive, None)
+                     if m[0] == 2 and m[-1][0]["type"] == "failed")
+        self.assertEqual(event["body"]["cause"]["kind"], "canceled")
+        wait_for(lambda: len(set(pids) & set(real.parents())) == 1, "the end of that one")
+        peer = d.client()
+        submit(peer, {"say": 1}, timeoutMs=300)
+        self.assertEqual(ending(peer)["body"]["cause"]["kind"], "deadline")
+        self.say(d, 3, "b")
+
+    def test_one_whose_pipe_is_full_goes_on_in_its_session(self):
+        d, _, peer, _ = self.fail("fills")
+        n = 0
+        while (event := peer.expect("operation.event")[1])["type"] != "completed":
+            if event["type"] == "output":
+                n += len(event["data"])
+        self.assertEqual(n, 1 << 18)
+
+    def test_who_exits_with_success_or_leaves_a_child_behind_is_put_off_too(self):
+        for way in ("succeeds", "orphans"):
+            with self.subTest(way=way):
+                before = self.starts(way)
+                self.describe(("a", way, 4), ("b", "serves", 1))
+                d = Daemon(self)
+                wait_for(lambda: "a: 6 of its processes died within 10 s" in d.stderr(), "the cap")
+                self.say(d, 4, "b")
+                wait_for(lambda: not [r for r in self.rows() if r.get("id") == "a"], "no leftover")
+                self.assertLessEqual(self.starts(way) - before, DEATHS + 4)
+                self.assertEqual(d.end(), 0)
 
 
 class Cap(Pool):

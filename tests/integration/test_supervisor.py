@@ -477,6 +477,27 @@ class SubvertedBroker(Case):
                 self.assertIn("asked for what no broker may", result.stderr)
                 self.assertIn("the broker died", result.stderr)
 
+    def test_it_reaches_none_that_waits_and_hands_no_two_to_one_session(self):
+        path = self.write("hunt.yaml", "version: 1\nnamespace: hunt\n"
+                          "limits: { shutdown_grace: 100ms }\n"
+                          "runtimes: [{ id: a, command: [/bin/sleep, '1000'], warm: 2 }]\n")
+        with tempfile.TemporaryFile() as errors:
+            daemon = subprocess.Popen(
+                [str(self.path / "build" / "bin" / "caissond"), "-c", path, "-f", "--state",
+                 str(self.state), "--socket", str(self.path / "s.sock")], stderr=errors)
+
+            def stderr():
+                errors.seek(0)
+                return errors.read().decode()
+
+            try:
+                wait_for(lambda: "hunted" in stderr(), "the hunt")
+                wait_for(lambda: "asked for what no broker may" in stderr(), "the second hand-out")
+            finally:
+                daemon.terminate()
+                self.assertEqual(daemon.wait(TIMEOUT), 0)
+            self.assertNotIn("one that waited", stderr())
+
     def test_a_struct_of_another_size_ends_it(self):
         with self.run_as("half-a-struct") as run:
             self.assertEqual(run.process.wait(TIMEOUT), 125)

@@ -131,6 +131,31 @@ behave(void)
 	control_send(BROKER_FD_CONTROL, &settled, NULL, 0);
 }
 
+/* Those that wait have no session, and none whose number is 0: an order finds them by no name. */
+static void
+hunt(void)
+{
+	struct control ready = { .verb = CONTROL_READY };
+	struct control kill_it = {
+		.verb = CONTROL_KILL, .kind = CHILD_TURN, .cause = ENDING_canceled
+	};
+	struct control spawn = { .verb = CONTROL_SPAWN, .kind = CHILD_TURN, .session = 1 };
+	unsigned nfds;
+
+	control_send(BROKER_FD_CONTROL, &ready, NULL, 0);
+	/* A heartbeat is a second, in which they come. */
+	for (unsigned i = 0; i < 3; i++) {
+		wait_for(CONTROL_PING, &nfds);
+		control_send(BROKER_FD_CONTROL, &kill_it, NULL, 0);
+	}
+	wait_for(CONTROL_PING, &nfds);
+	say("hunted\n");
+	/* Two of them for one session. */
+	control_send(BROKER_FD_CONTROL, &spawn, NULL, 0);
+	control_send(BROKER_FD_CONTROL, &spawn, NULL, 0);
+	wait_for(CONTROL_SHUTDOWN, &nfds);
+}
+
 int
 main(void)
 {
@@ -146,6 +171,8 @@ main(void)
 		behave();
 		return 0;
 	}
+	if (is_asked(config, (size_t)size, "hunt"))
+		hunt();
 	if (is_asked(config, (size_t)size, "half-a-struct"))
 		send(BROKER_FD_CONTROL, "half", 4, MSG_NOSIGNAL);
 	for (a = attacks; a < attacks + countof(attacks); a++)

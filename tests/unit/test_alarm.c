@@ -123,6 +123,27 @@ START_TEST(one_that_sets_itself_lets_the_loop_go_on)
 }
 END_TEST
 
+/* Neither an instant that never comes nor one that has passed unread hides another. */
+START_TEST(the_farthest_instant_hides_no_nearer_one)
+{
+	uint64_t now_ms = clock_ms();
+
+	alarm_set(all, &bell[0].alarm, UINT64_MAX);
+	alarm_set(all, &bell[1].alarm, now_ms + UINT32_MAX);
+	alarm_set(all, &bell[2].alarm, 2);
+	alarm_set(all, &bell[2].alarm, now_ms + 5); /* the descriptor is readable for nothing */
+	while (bell[2].rung == 0)
+		turn();
+	ck_assert_uint_ge(bell[2].at_ms, now_ms + 5);
+	alarm_set(all, &bell[2].alarm, 2);
+	alarm_set(all, &bell[1].alarm, 1); /* nearer than one that is due */
+	turn();
+	ck_assert_uint_eq(bell[1].rung, 1);
+	ck_assert_uint_eq(bell[2].rung, 2);
+	ck_assert_uint_eq(bell[0].rung, 0);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -137,6 +158,7 @@ main(void)
 	tcase_add_test(tc, one_that_was_cleared_or_set_anew_does_not_ring_at_its_old_instant);
 	tcase_add_test(tc, one_may_clear_another_that_is_due);
 	tcase_add_test(tc, one_that_sets_itself_lets_the_loop_go_on);
+	tcase_add_test(tc, the_farthest_instant_hides_no_nearer_one);
 	suite_add_tcase(suite, tc);
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_ENV);

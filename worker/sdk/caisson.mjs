@@ -327,11 +327,11 @@ function bounded(values) {
 class Turn {
   #link; #calls = 0;
   constructor(link, p, draining, cancelled) {
-    const { tools, maxSteps, maxToolCalls, timeoutMs, ...rest } = mustHave(p, {
-      operation: isText, executionId: isText, agent: isText, message: (v) => v !== undefined,
-      tools: Array.isArray, context: isMap, maxSteps: isCount, maxToolCalls: isCount,
-      timeoutMs: isCount });
-    Object.assign(this, rest, { draining, cancelled,
+    const { operation, executionId, agent, message, tools, context, maxSteps, maxToolCalls,
+      timeoutMs } = mustHave(p, { operation: isText, executionId: isText, agent: isText,
+      message: (v) => v !== undefined, tools: Array.isArray, context: isMap, maxSteps: isCount,
+      maxToolCalls: isCount, timeoutMs: isCount });
+    Object.assign(this, { operation, executionId, agent, message, context, draining, cancelled,
       tools: new Map(tools.map((tool) => [mustHave(tool, { name: isText }).name, tool])),
       limits: { maxSteps, maxToolCalls, deadline: performance.now() + timeoutMs } });
     this.#link = link;
