@@ -27,6 +27,17 @@ lock_dir(int at_fd, const char *name)
 	return steal_fd(&fd);
 }
 
+/* Does `path` still name what `fd` holds?  A sweep may have locked and removed it before we
+ * had the lock. */
+static bool
+still_named(const char *path, int fd)
+{
+	struct stat here, held;
+
+	return stat(path, &here) == 0 && fstat(fd, &held) == 0 && here.st_ino == held.st_ino &&
+	       here.st_dev == held.st_dev;
+}
+
 /*
  * The pid makes the name ours, unless another pid namespace has it, too.  A sweep of another
  * supervisor may come between the making and the lock; then there is a next name.
@@ -51,6 +62,10 @@ cgroup_dir_make(const char *base, struct cgroup_dir *ret)
 			return -errno;
 		}
 		fd = lock_dir(AT_FDCWD, path);
+		if (fd >= 0 && !still_named(path, fd)) {
+			close(fd);
+			fd = -ENOENT;
+		}
 		if (fd >= 0) {
 			*ret = (struct cgroup_dir){ .path = path, .fd = fd };
 			path = NULL;

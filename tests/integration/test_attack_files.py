@@ -75,7 +75,7 @@ class Record(test_audit.Case):
             for _ in self.replaced(lambda journal, n=number: journal.path(n)):
                 out, _ = self.audit("verify", status=1)
                 self.assertIn(f"segment {number} is not a regular file", out)
-                _, err = self.audit("show")
+                _, err = self.audit("show", status=1)
                 self.assertIn(f"segment {number} is not a regular file", err)
 
     def test_an_index_that_is_no_file_is_said_and_made_again(self):
