@@ -94,8 +94,8 @@ cgroup_dir_remove(struct cgroup_dir *d)
 {
 	if (d->path == NULL)
 		return 0;
-	if (rmdir(d->path) < 0 && errno == EBUSY)
-		return -EBUSY;
+	if (rmdir(d->path) < 0 && errno != ENOENT)
+		return -errno;
 	cgroup_dir_forget(d);
 	return 0;
 }

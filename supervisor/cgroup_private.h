@@ -64,7 +64,8 @@ struct cgroup_setting {
 /* Makes and locks a directory beneath `base` under a name that nobody else uses.  0 or a
  * negative errno. */
 int cgroup_dir_make(const char *base, struct cgroup_dir *ret);
-/* Removes and forgets it.  Returns 0 if it is gone, or -EBUSY, and then keeps it. */
+/* Removes and forgets it.  Returns 0 if it is gone, or -EBUSY or
+ * another negative errno, and then keeps it. */
 int cgroup_dir_remove(struct cgroup_dir *d);
 /* Lets it stand, unlocked. */
 void cgroup_dir_forget(struct cgroup_dir *d);

@@ -89,6 +89,8 @@ source_look(const char *path, struct source *ret)
 
 	if (fd < 0 || statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_MNT_ID, &st) < 0)
 		return -errno;
+	if ((st.stx_mask & STATX_MNT_ID) == 0)
+		return -ENOTSUP;
 	ret->dev = (uint64_t)st.stx_dev_major << 32 | st.stx_dev_minor;
 	ret->ino = st.stx_ino;
 	ret->mount = st.stx_mnt_id;
@@ -298,10 +300,11 @@ ground_keep(enum launch_stage stage, int fd, struct ground_root **root)
 	int *place = stage == STAGE_USER ? &held.user_fd :
 	    stage == STAGE_NETWORK	 ? &held.network_fd :
 					   &held.time_fd;
+	int type = ioctl(fd, NS_GET_NSTYPE), error = errno;
 
-	if (ioctl(fd, NS_GET_NSTYPE) != types[stage]) {
+	if (type != types[stage]) {
 		close(fd);
-		return -EPROTO;
+		return type < 0 && error != ENOTTY ? -error : -EPROTO;
 	}
 	if (stage == STAGE_ROOT && is_ours(fd)) {
 		keep_root(fd, *root);

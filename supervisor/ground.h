@@ -30,7 +30,7 @@ unsigned ground_find(struct plan_header *h, int ret_fds[GROUND_FDS_MAX],
 
 /*
  * Takes what a launch has made, and with STAGE_ROOT `*root`; of two of a kind the first stays.
- * Returns 0, or -EPROTO for a descriptor that is no namespace of the kind.
+ * Returns 0; -EPROTO for a descriptor that is no namespace of the kind; another negative errno.
  */
 int ground_keep(enum launch_stage stage, int fd, struct ground_root **root);
 

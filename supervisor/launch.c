@@ -317,6 +317,8 @@ launcher_on_exit(evutil_socket_t fd, short events, void *arg)
 static void
 handle_report(struct launch *l, const struct launch_report *r, int fd)
 {
+	int ret;
+
 	if (r->stage == 0 || r->stage >= STAGE_MAX || l->seen & 1u << r->stage ||
 	    (l->seen & stage_after[r->stage]) != stage_after[r->stage] ||
 	    (fd >= 0) != stage_brings_fd[r->stage] ||
@@ -336,8 +338,9 @@ handle_report(struct launch *l, const struct launch_report *r, int fd)
 	case STAGE_NETWORK:
 	case STAGE_TIME:
 	case STAGE_ROOT:
-		if (ground_keep(r->stage, fd, &l->root) < 0)
-			launch_fail(l, LAYER_HANDSHAKE, EPROTO);
+		ret = ground_keep(r->stage, fd, &l->root);
+		if (ret < 0)
+			launch_fail(l, LAYER_HANDSHAKE, -ret);
 		break;
 	case STAGE_RUNTIME:
 		l->runtime_fd = fd;

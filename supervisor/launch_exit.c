@@ -18,6 +18,8 @@
 #include "worker/kernel.h"
 #include "worker/plan.h"
 
+#define REAP_TRIES 8
+
 static void
 proc_reap(struct launch_proc *p, int options)
 {
@@ -33,6 +35,9 @@ proc_reap(struct launch_proc *p, int options)
 		    &p->usage);
 	} while (ret < 0 && errno == EINTR);
 	if (ret == 0 && si.si_pid == 0)
+		return;
+	/* There it stays, and its pidfd says so again; but nobody asks for ever. */
+	if (ret < 0 && errno != ECHILD && options & WNOHANG && p->tries++ < REAP_TRIES)
 		return;
 	p->reaped = true;
 	p->code = ret == 0 ? si.si_code : 0;

@@ -15,6 +15,7 @@
 struct launch_proc {
 	int pidfd; /* -1: not born */
 	bool reaped;
+	unsigned tries; /* to reap it that failed */
 	int code, status; /* CLD_*, as waitid says; code 0: the kernel kept nothing */
 	struct rusage usage; /* with its descendants that were waited for */
 };

@@ -80,26 +80,42 @@ static struct {
 	char file[countof(host_files)][PATH_MAX];
 } host;
 
-static void
+/* Or not for us; any other errno says nothing about what is there. */
+static bool
+is_absent(int error)
+{
+	return error == ENOENT || error == ENOTDIR || error == EACCES || error == ELOOP;
+}
+
+static int
 host_look(void)
 {
 	struct stat st;
 	ssize_t n;
 
 	if (host.known)
-		return;
+		return 0;
 	for (size_t i = 0; i < countof(host_roots); i++) {
-		if (lstat(host_roots[i], &st) < 0)
+		if (lstat(host_roots[i], &st) < 0) {
+			if (!is_absent(errno))
+				return -errno;
 			continue;
+		}
 		host.root_dir[i] = S_ISDIR(st.st_mode);
 		n = S_ISLNK(st.st_mode) ? readlink(host_roots[i], host.root_link[i],
 						  PATH_MAX - 1) : 0;
-		host.root_link[i][n > 0 ? n : 0] = '\0';
+		if (n < 0)
+			return -errno;
+		host.root_link[i][n] = '\0';
 	}
 	for (size_t i = 0; i < countof(host_files); i++)
-		if (realpath(host_files[i].path, host.file[i]) == NULL)
+		if (realpath(host_files[i].path, host.file[i]) == NULL) {
+			if (!is_absent(errno))
+				return -errno;
 			host.file[i][0] = '\0';
+		}
 	host.known = true;
+	return 0;
 }
 
 /* Is the launcher in `folder` beneath `root`?  If so, that is the directory. */
@@ -120,10 +136,11 @@ const char *
 launch_libexec(void)
 {
 	static char dir[PATH_MAX];
+	static bool found;
 	char exe[PATH_MAX], *slash;
 	ssize_t n;
 
-	if (dir[0] != '\0')
+	if (found)
 		return dir;
 	/* The launcher follows no link on the way to a source. */
 	if (realpath(LIBEXECDIR, dir) == NULL)
@@ -133,11 +150,10 @@ launch_libexec(void)
 		return dir;
 	exe[n] = '\0';
 	/* bin/caissond, test/test_launch, test/program/chamber_run; as built, as installed */
-	for (int up = 0; up < 3 && (slash = strrchr(exe, '/')) != NULL; up++) {
+	for (int up = 0; !found && up < 3 && (slash = strrchr(exe, '/')) != NULL; up++) {
 		*slash = '\0';
-		if (up > 0 && (libexec_at(exe, "libexec", dir) ||
-				  libexec_at(exe, "libexec/caisson", dir)))
-			break;
+		found = up > 0 && (libexec_at(exe, "libexec", dir) ||
+				      libexec_at(exe, "libexec/caisson", dir));
 	}
 	return dir;
 }
@@ -299,7 +315,6 @@ add_root(struct draft *d, const struct chamber *c, const struct profile *profile
 {
 	uint64_t tmp = c->tmp_bytes != 0 ? c->tmp_bytes : profile->tmp_bytes;
 
-	host_look();
 	add_system(d);
 	if (profile->libexec)
 		add_step(d, PLAN_BIND, "/libexec", launch_libexec(), PLAN_EXECUTABLE);
@@ -473,6 +488,11 @@ launch_plan_create(const struct chamber *c, const struct cgroup_entry *group,
 	*ret_layer = LAYER_PLAN;
 	if (profile == NULL || c->nfds > PLAN_FDS_MAX)
 		return -EINVAL;
+	ret = host_look();
+	if (ret < 0) {
+		*ret_layer = LAYER_SOURCES;
+		return ret;
+	}
 	memset(&d.h, 0, sizeof(d.h));
 	d.noffsets = d.len = 0;
 	d.failed = false;

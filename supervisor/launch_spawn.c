@@ -56,7 +56,8 @@ clone_vfork(struct spawn *s)
 	pid_t pid;
 
 	sigfillset(&all);
-	sigprocmask(SIG_SETMASK, &all, &old);
+	if (sigprocmask(SIG_SETMASK, &all, &old) < 0)
+		return -errno;
 	pid = clone(spawn_child, stack + sizeof(stack),
 	    CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, s, &pidfd);
 	error = errno;

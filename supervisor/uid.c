@@ -20,10 +20,12 @@ map_is_whole(void)
 	bool whole = false;
 	FILE *f = fopen("/proc/self/uid_map", "re");
 
+	/* Who cannot tell is root: the chamber gets a uid of its own then, or is refused. */
 	if (f == NULL)
-		return false;
+		return true;
 	while (fscanf(f, "%llu %llu %llu", &inside, &outside, &count) == 3)
 		whole = whole || count > 1;
+	whole = whole || ferror(f);
 	fclose(f);
 	return whole;
 }

@@ -160,7 +160,8 @@ chamber_main(const struct plan *p, int *trees, int release_fd, int status_fd)
 	wait_for_release(release_fd);
 	tie_to_supervisor(p);
 	STOP_POINT("init.after_release");
-	setsid();
+	if (setsid() < 0)
+		die(LAYER_NAMESPACES, errno);
 	confine_namespaces();
 	root_complete(p, trees);
 	confine_capabilities();

@@ -203,7 +203,7 @@ ground_proc(void)
 	int status;
 
 	if (pid < 0)
-		die(LAYER_NAMESPACES, errno);
+		die(errno == EINVAL ? LAYER_NAMESPACES : LAYER_USER_NAMESPACE, errno);
 	/* The number of the descriptor is its exit status; 1 is that of die(). */
 	if (pid == 0)
 		_exit(root_proc(0));

@@ -22,9 +22,9 @@ write_proc(pid_t pid, const char *name, const char *text)
 	text_add_string(&t, "/");
 	text_add_string(&t, name);
 	fd = ground_open_proc(path, O_WRONLY);
-	/* Ours as long as it lives; whatever the errno, it means that it does not. */
+	/* What the kernel says of one that has ended. */
 	if (fd < 0)
-		return -ESRCH;
+		return errno == ENOENT || errno == EACCES ? -ESRCH : -errno;
 	return write(fd, text, n) == (ssize_t)n ? 0 : -errno;
 }
 

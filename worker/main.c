@@ -39,7 +39,7 @@ plan_read(struct plan *ret)
 	page = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, LAUNCH_FD_PLAN, 0);
 	copy = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (page == MAP_FAILED || copy == MAP_FAILED)
-		die(LAYER_PLAN, ENOMEM);
+		die(LAYER_PLAN, errno);
 	memcpy(copy, page, n);
 	if (plan_check(copy, n, ret) < 0 || ret->h->nsteps > STEPS_MAX)
 		die(LAYER_PLAN, EINVAL);
@@ -55,9 +55,11 @@ signals_reset(void)
 	sigset_t none;
 
 	for (int i = 1; i < _NSIG; i++)
-		kernel_signal_default(i);
+		if (kernel_signal_default(i) < 0 && errno != EINVAL) /* two have no other */
+			die(LAYER_HANDSHAKE, errno);
 	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (sigprocmask(SIG_SETMASK, &none, NULL) < 0)
+		die(LAYER_HANDSHAKE, errno);
 }
 
 /* Descriptors 0 to 2 are not ours to use, but what we open must not land there. */
@@ -136,8 +138,8 @@ own_pipes(const struct plan *p)
 	struct stat st;
 
 	for (int fd = LAUNCH_FD_FIRST; fd < LAUNCH_FD_FIRST + 3; fd++)
-		if (fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) &&
-		    fchown(fd, p->h->uid, p->h->gid) < 0)
+		if (fstat(fd, &st) < 0 ||
+		    (S_ISFIFO(st.st_mode) && fchown(fd, p->h->uid, p->h->gid) < 0))
 			die(LAYER_DESCRIPTORS, errno);
 }
 
@@ -241,7 +243,8 @@ main(void)
 	if (pid == 0) {
 		close(gate[1]);
 		close(LAUNCH_FD_PLAN);
-		munmap(page, p.h->size_bytes);
+		if (munmap(page, p.h->size_bytes) < 0)
+			die(LAYER_PLAN, errno);
 		chamber_main(&p, trees, gate[0], status_fd);
 	}
 	STOP_POINT("launch.after_clone");

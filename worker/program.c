@@ -91,8 +91,9 @@ program_enter(const struct plan *p, int launch_fd)
 		die(LAYER_PLAN, E2BIG);
 	vector(p, p->argv, p->h->argc, argv);
 	vector(p, p->env, p->h->envc, env);
-	/* A session of its own, so that its process groups are its own too. */
-	setsid();
+	/* A session of its own, so that its process groups are its own too; pid 1 has one. */
+	if (p->h->flags & PLAN_INIT && setsid() < 0)
+		die(LAYER_EXEC, errno);
 	confine_descriptors(p);
 	if (chdir(plan_string(p, p->h->cwd)) < 0)
 		die(LAYER_EXEC, errno);
