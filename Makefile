@@ -142,6 +142,12 @@ $B/escape/escape: $(escapes)
 	$(call say,LD)
 	$Q$(CC) -static -no-pie -o $@ $^ -lpthread
 
+# The failure matrix: a supervisor's launch, traced (tests/fault/fault.h).
+$B/test/fault: $(patsubst %.c,$O/%.o,$(wildcard tests/fault/*.c)) $(archives)
+	@mkdir -p $(@D)
+	$(call say,LD)
+	$Q$(CC) -pie $(mode) $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(archives) -Wl,--end-group $(all_libs) -lpthread
+
 # Every fuzz target is also a program that replays its corpus.
 $B/test/replay_%: $O/tests/fuzz/fuzz_%.o $O/tests/fuzz/replay.o $(archives)
 	@mkdir -p $(@D)
@@ -149,7 +155,7 @@ $B/test/replay_%: $O/tests/fuzz/fuzz_%.o $O/tests/fuzz/replay.o $(archives)
 	$Q$(CC) -pie $(mode) $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(archives) -Wl,--end-group $(all_libs) -lpthread
 
 programs := $(patsubst tests/programs/%.c,$B/test/program/%,$(wildcard tests/programs/*.c)) \
-	$(if $(filter x86_64,$(shell uname -m)),$B/escape/escape)
+	$(if $(filter x86_64,$(shell uname -m)),$B/escape/escape $B/test/fault)
 run_unit  = for t in $(1); do $$t || exit 1; done
 
 check-unit: $(units:%=$B/test/%) all			## unit tests only; T=name for one
