@@ -1,4 +1,6 @@
 #include <errno.h>
+#include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -56,30 +58,16 @@ service_on_started(struct launch *l, void *arg)
 }
 
 static void
-service_on_refused(
-    struct launch *l, enum layer layer, int error, const struct exit_facts *exit, void *arg)
-{
-	struct service *s = arg;
-
-	(void)l;
-	(void)exit;
-	s->launch = NULL;
-	service_drop_peer(s);
-	service_explain(s, layer, error);
-	host_fail(s->host, layer, error);
-	go_on(s->host);
-}
-
-static void
 log_death(const struct service *s, const struct exit_facts *exit)
 {
 	if (s->host->stage != STAGE_RUNNING)
 		return;
 	log_warn("the %s is gone: %s %d%s", service_names[s->id],
-	    exit->kind == EXIT_EXITED	  ? "exited"
+	    !exit			  ? "killed"
+	    : exit->kind == EXIT_EXITED	  ? "exited"
 	    : exit->kind == EXIT_SIGNALED ? "signal"
 					  : "unknown",
-	    exit->status, s->unanswered >= PINGS_MISSED_MAX ? ", it did not answer" : "");
+	    exit ? exit->status : SIGKILL, s->unanswered >= PINGS_MISSED_MAX ? ", it did not answer" : "");
 }
 
 /* Notes the death of a broker; true if there were too many of late. */
@@ -134,21 +122,44 @@ ledger_gone(struct host *h)
 		h->back_off_ms = BACK_OFF_LAST_MS;
 }
 
+/* `exit` is NULL where the launch has kept none. */
 static void
-service_on_exit(struct launch *l, const struct exit_facts *exit, void *arg)
+service_gone(struct service *s, const struct exit_facts *exit)
 {
-	struct service *s = arg;
-	struct host *h = s->host;
-
-	(void)l;
 	s->launch = NULL;
 	service_drop_peer(s);
 	log_death(s, exit);
 	if (s->id == BROKER)
-		broker_gone(h);
+		broker_gone(s->host);
 	else
-		ledger_gone(h);
-	go_on(h);
+		ledger_gone(s->host);
+	go_on(s->host);
+}
+
+static void
+service_on_exit(struct launch *l, const struct exit_facts *exit, void *arg)
+{
+	(void)l;
+	service_gone(arg, exit);
+}
+
+/* A program may run, and earn its kill, before its launch is known to have gone well. */
+static void
+service_on_refused(
+    struct launch *l, enum layer layer, int error, const struct exit_facts *exit, void *arg)
+{
+	struct service *s = arg;
+
+	(void)l;
+	if (layer == LAYER_HANDSHAKE && error == ECANCELED) {
+		service_gone(s, exit);
+		return;
+	}
+	s->launch = NULL;
+	service_drop_peer(s);
+	service_explain(s, layer, error);
+	host_fail(s->host, layer, error);
+	go_on(s->host);
 }
 
 const struct launch_handler service_handler = {
