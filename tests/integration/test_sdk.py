@@ -58,7 +58,7 @@ class Values(unittest.TestCase):
         for text in ("", "c1", "cc01", "cd00ff", "ce0000ffff", "cf00000000ffffffff", "d0e0", "d001",
                      "d1ff80", "ca3fc00000", "cb7ff8000000000000", "cb7ff0000000000000",
                      "d90161", "da000161", "c5000161", "dc0000", "de0000", "81a161",
-                     "82a16101a16102", "810101", "81c0c0", "c70100", "d40000", "a1ff", "0000",
+                     "82a16101a16102", "810101", "810001", "81c0c0", "c70100", "d40000", "a1ff", "0000",
                      "dfffffffff", "ddffffffff", "dbffffffff", "91", "c4", "cb00", "91" * 33 + "c0"):
             with self.subTest(bytes=text[:20]), self.assertRaises(caisson.ProtocolError):
                 caisson.unpack(bytes.fromhex(text))

@@ -171,7 +171,7 @@ export function unpack(data) {
     const items = kind === 'array' ? [] : Object.create(null); // no key means anything by itself
     for (let i = 0; i < n; i++) {
       const key = kind === 'array' ? i : take(depth + 1);
-      must(key === i || (isText(key) && !(key in items)), 'key is no text, or comes twice');
+      must(kind === 'array' || (isText(key) && !(key in items)), 'key is no text, or twice');
       items[key] = take(depth + 1);
     }
     return items;
