@@ -191,15 +191,14 @@ call_place(struct call *c)
 	TAILQ_INSERT_TAIL(&p->waiting, c, queue);
 }
 
-/* What changed while the record was on its way to the disk (architecture, "a tool call"). */
-static bool
+/* What changed while the record was on its way to the disk (D-7). */
+static struct decision
 still_granted(const struct call *c)
 {
-	const struct grant *g = c->grant;
-	uint64_t now = clock_wall_ms();
+	const struct operation *op = c->operation;
 
-	return (g->expires_at_ms == 0 || now < g->expires_at_ms) &&
-	    (g->revoked_at_ms == 0 || now < g->revoked_at_ms);
+	return authority_recheck(op->broker->config->grant_set, c->grant, &op->turn->context,
+	    clock_wall_ms());
 }
 
 /*
@@ -230,6 +229,7 @@ call_on_record(void *arg, bool ok)
 {
 	struct call *c = arg;
 	struct operation *op = c->operation;
+	struct decision d;
 
 	STOP_POINT("broker.call_durable");
 	broker_tick(op->broker);
@@ -248,11 +248,12 @@ call_on_record(void *arg, bool ok)
 			turn_drain(op, true);
 		return;
 	}
-	if (!still_granted(c)) {
-		outcome_record(op, c, record_outcome_denied, "no_matching_grant",
-		    rejection_name(REJECTION_window), 0);
+	d = still_granted(c);
+	if (d.verdict != VERDICT_allowed) {
+		outcome_record(op, c, record_outcome_denied, verdict_name(d.verdict),
+		    decision_cause(&d), 0);
 		call_release(op->broker, op, c);
-		call_fail(c, call_status_denied, "no_matching_grant",
+		call_fail(c, call_status_denied, verdict_name(d.verdict),
 		    "the grant ended before the call could start", false);
 		return;
 	}

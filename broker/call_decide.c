@@ -226,7 +226,7 @@ deny(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *m,
     const struct decision *d)
 {
 	struct verdict_of_call v = { call_status_denied, verdict_name(d->verdict),
-		rejection_name(d->nearest), record_source_kernel,
+		decision_cause(d), record_source_kernel,
 		"no grant allows this action on this resource" };
 	struct record r;
 
@@ -345,16 +345,15 @@ outage(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *m)
 static void
 allow(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *m,
     const struct config_tool *tool, const struct resolved_requirement *need,
-    const struct grant *granted)
+    struct grant *granted)
 {
-	struct config *config = op->broker->config;
 	struct call *c = call_create(op, msgid, m, tool, need);
 
 	if (c == NULL) {
 		outage(op, msgid, m);
 		return;
 	}
-	c->grant = &config->grants[granted - config->grants];
+	c->grant = granted;
 	if (c->grant->bounded) {
 		c->grant->spent++;
 		c->reserved = true;
@@ -396,8 +395,8 @@ call_decide(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *
 		refuse(op, msgid, m, &v);
 		return;
 	}
-	d = authority_decide(op->broker->config->grants, op->broker->config->ngrants,
-	    &op->turn->context, &need.requirement, clock_wall_ms());
+	d = authority_decide(op->broker->config->grant_set, &op->turn->context,
+	    &need.requirement, clock_wall_ms());
 	STOP_POINT("broker.call_decided");
 	if (d.verdict == VERDICT_allowed)
 		allow(op, msgid, m, tool, &need, d.grant);

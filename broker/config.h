@@ -6,12 +6,12 @@
  * config.capability*)*, config.end.  Everything is checked here: a configuration that
  * was read is one that can be worked with, down to each tool's schema and each grant's
  * paths.  It never changes afterwards, but for `spent` of its grants, which the broker
- * moves.  All of it lives until config_destroy().
+ * moves, and for what happens to their set.  All of it lives until config_destroy().
  */
 #ifndef BROKER_CONFIG_H
 #define BROKER_CONFIG_H
 
-#include "broker/authority/authority.h"
+#include "broker/authority/set.h"
 #include "broker/requirement.h"
 #include "broker/schema.h"
 #include "broker/zone.h"
@@ -61,6 +61,7 @@ struct config {
 	size_t ntools;
 	struct grant *grants; /* in the order of the frames, none with a grant_fault() */
 	size_t ngrants;
+	struct grant_set *grant_set; /* all of them */
 
 	/* private */
 	const struct config_tool **by_name; /* sorted */

@@ -118,6 +118,7 @@ static void
 uses_read(struct config *config, struct slice list)
 {
 	struct value array = value_next(&list);
+	struct grant *g;
 
 	for (uint32_t i = 0; i < array.count; i++) {
 		struct value map = value_skip(&list), id, spent;
@@ -126,10 +127,9 @@ uses_read(struct config *config, struct slice list)
 		    !value_get(map.raw, "spent", &spent) || id.type != VALUE_STR ||
 		    spent.type != VALUE_UINT)
 			continue;
-		for (size_t k = 0; k < config->ngrants; k++)
-			if (slice_is(id.bytes, config->grants[k].id))
-				config->grants[k].spent = spent.uint > UINT32_MAX
-				    ? UINT32_MAX : (uint32_t)spent.uint;
+		g = grant_set_find(config->grant_set, (const char *)id.bytes.p, id.bytes.n);
+		if (g != NULL)
+			g->spent = spent.uint > UINT32_MAX ? UINT32_MAX : (uint32_t)spent.uint;
 	}
 }
 

@@ -30,6 +30,7 @@ turn_create(struct operation *op, const struct msg_operation_submit *m)
 		.namespace = config->namespace,
 		.purpose = config->purpose,
 		.admitted_at_ms = clock_wall_ms(),
+		.revision = grant_set_revision(config->grant_set),
 	};
 	t->max_steps = m->has_maxSteps && m->maxSteps < config->max_steps
 	    ? (uint32_t)m->maxSteps : config->max_steps;
@@ -118,7 +119,7 @@ admission_record(struct operation *op, const struct decision *d, const char *run
 		r.m.uses = 1;
 	}
 	if (!allowed)
-		RECORD_TEXT(&r.m, cause, rejection_name(d->nearest));
+		RECORD_TEXT(&r.m, cause, decision_cause(d));
 	ret = record_append(&r, JOURNAL_EFFECT, NULL, NULL);
 	buf_finish(&path);
 	return ret;
@@ -156,7 +157,7 @@ turn_admit(struct operation *op)
 		operation_end(op, ENDING_audit_unavailable);
 		return;
 	}
-	d = authority_decide(config->grants, config->ngrants, &t->context, &invoke, now);
+	d = authority_decide(config->grant_set, &t->context, &invoke, now);
 	if (admission_record(op, &d, runtime) < 0) {
 		operation_end(op, ENDING_audit_unavailable);
 		return;
@@ -168,12 +169,11 @@ turn_admit(struct operation *op)
 		operation_end(op, ENDING_completed);
 		return;
 	}
-	for (size_t i = 0; i < config->ngrants; i++)
-		if (&config->grants[i] == d.grant && d.grant->bounded)
-			config->grants[i].spent++;
+	if (d.grant->bounded)
+		d.grant->spent++;
 	for (size_t i = 0; i < config->ntools; i++)
-		if (authority_discoverable(config->grants, config->ngrants, &t->context,
-		    config->tools[i].resource, config->tools[i].action, now))
+		if (authority_discover(config->grant_set, &t->context,
+		    config->tools[i].resource, config->tools[i].action, now) == VERDICT_allowed)
 			t->catalogue[t->ncatalogue++] = &config->tools[i];
 	if (catalogue_record(op) < 0)
 		operation_end(op, ENDING_audit_unavailable);

@@ -55,16 +55,6 @@ capability_pack(struct buf *b, const struct capability *c)
 		pack_str(b, c->actions[i]);
 }
 
-static bool
-grant_is_reach(const struct grant *g, const struct context *ctx, uint64_t now)
-{
-	return strcmp(g->subject, ctx->actor) == 0 && strcmp(g->issuer, ctx->authority) == 0 &&
-	    strcmp(g->namespace, ctx->namespace) == 0 && g->issued_at_ms <= now &&
-	    (g->not_before_ms == 0 || g->not_before_ms <= now) &&
-	    (g->expires_at_ms == 0 || now < g->expires_at_ms) && g->revoked_at_ms == 0 &&
-	    !(g->bounded && g->spent >= g->max_uses);
-}
-
 /* What the runtime could ask for: descriptive only; no ids, issuers, windows or budgets,
  * and nothing beyond this turn's catalogue (TU-47). */
 static void
@@ -72,21 +62,18 @@ reach_pack(struct buf *b, const struct operation *op)
 {
 	const struct config *config = op->broker->config;
 	const struct turn *t = op->turn;
-	uint64_t now = t->context.admitted_at_ms;
+	const struct capability *c;
+	struct reach at = { 0 };
 	struct buf entries = { 0 };
 	uint32_t n = 0;
 
-	for (size_t i = 0; i < config->ngrants; i++) {
-		const struct grant *g = &config->grants[i];
-
-		if (!grant_is_reach(g, &t->context, now))
-			continue;
-		for (size_t k = 0; k < g->ncapabilities; k++)
-			if (entries.n < METADATA_MAX &&
-			    is_in_catalogue(t, g->capabilities[k].namespace)) {
-				capability_pack(&entries, &g->capabilities[k]);
-				n++;
-			}
+	while (entries.n < METADATA_MAX &&
+	    (c = authority_reach(config->grant_set, &t->context, t->context.admitted_at_ms,
+		 &at)) != NULL) {
+		if (is_in_catalogue(t, c->namespace)) {
+			capability_pack(&entries, c);
+			n++;
+		}
 	}
 	pack_map(b, 2);
 	pack_str(b, "computed");

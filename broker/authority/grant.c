@@ -63,10 +63,13 @@ capability_fault(const struct capability *c, const char **ret_field)
 	    "has an action that is not 1 to 128 bytes of plain text");
 }
 
-/* What of a grant restricts it: when, for what, how often. */
+/* What of a grant restricts it: when, for what, how often, how far it may be handed on. */
 static const char *
 constraints_fault(const struct grant *g, const char **ret_field)
 {
+	*ret_field = "delegationDepth";
+	if (g->delegation_depth >= AUTHORITY_CHAIN_MAX)
+		return "is more than 15";
 	*ret_field = "expiresAt";
 	if (g->expires_at_ms != 0 && g->not_before_ms >= g->expires_at_ms)
 		return "is not after notBefore";
@@ -100,6 +103,11 @@ grant_fault(const struct grant *g, const char **ret_field)
 	*ret_field = "namespace";
 	if (!text_is_plain(g->namespace, IDENTIFIER_MAX))
 		return "is not 1 to 256 bytes of plain text";
+	*ret_field = "parent";
+	if (g->parent != NULL && !text_is_plain(g->parent, IDENTIFIER_MAX))
+		return "is not 1 to 256 bytes of plain text";
+	if (g->parent != NULL && strcmp(g->parent, g->id) == 0)
+		return "is the grant itself";
 	fault = constraints_fault(g, ret_field);
 	if (*fault != '\0')
 		return fault;

@@ -1,60 +1,43 @@
 /*
- * Decisions: the rows of the authority model, and properties over random grants against a
- * model that was written from the contract, not from the code.
+ * Decisions: the rows of the authority model.
  */
-#include "broker/authority/authority.h"
-
 #include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "common/util.h"
+#include "tests/unit/authority_fixture.h"
 
-/* GRANT() below overrides members of a good grant, on purpose. */
-#pragma GCC diagnostic ignored "-Woverride-init"
-
-#define ADMITTED 1000
-#define NOW	 2000
-
-static const char *act_read[] = { "read" }, *act_write[] = { "write" }, *act_all[] = { "*" };
+static const char *act_write[] = { "write" }, *act_all[] = { "*" };
 static const char *act_rw[] = { "read", "list" }, *act_prefix[] = { "re*", "read.*" };
-static const char *seg_docs[] = { "docs" }, *seg_docs2[] = { "docs2" };
-static const char *seg_docs_a[] = { "docs", "a" }, *seg_star[] = { "*" };
+static const char *seg_docs2[] = { "docs2" }, *seg_star[] = { "*" };
 static const char *seg_up[] = { "docs", "..", "secret" }, *seg_empty[] = { "" };
 static const char *for_work[] = { "play", "work" }, *for_play[] = { "play" };
 
-#define PATH(a)                                                                                \
-	{                                                                                      \
-		a, countof(a)                                                                  \
-	}
-#define ACTIONS(a) a, countof(a)
-
-static const struct capability docs_below = { "workspace", NULL, PATH(seg_docs), true,
-	ACTIONS(act_read) };
-
-/* A grant that covers reading below docs, with one member changed. */
-#define GRANT(...)                                                                             \
-	(struct grant)                                                                         \
-	{                                                                                      \
-		.id = "g", .subject = "agent:a", .issuer = "human:h", .namespace = "default",  \
-		.capabilities = &docs_below, .ncapabilities = 1, .issued_at_ms = 500,          \
-		__VA_ARGS__                                                                    \
-	}
-
-static const struct context ctx = { "agent:a", "human:h", "human:o", "default", "work",
-	ADMITTED };
-static const struct requirement read_docs_a = { "workspace", NULL, PATH(seg_docs_a), "read" };
-
+/* What a set of these grants decides. */
 static struct decision
-decide_one(const struct grant *g, const struct requirement *r)
+decide(struct grant *g, size_t n, const struct requirement *r, uint64_t now_ms)
 {
-	return authority_decide(g, 1, &ctx, r, NOW);
+	struct grant_set *set = set_of(g, n, false);
+	const struct context ctx = admitted(set);
+	struct decision d = authority_decide(set, &ctx, r, now_ms);
+
+	grant_set_destroy(set);
+	return d;
+}
+
+static enum verdict
+discover(struct grant *g, size_t n, const char *namespace, const char *action)
+{
+	struct grant_set *set = set_of(g, n, false);
+	const struct context ctx = admitted(set);
+	enum verdict v = authority_discover(set, &ctx, namespace, action, NOW);
+
+	grant_set_destroy(set);
+	return v;
 }
 
 START_TEST(no_grant_denies_everything) /* TU-33 */
 {
-	struct decision d = authority_decide(NULL, 0, &ctx, &read_docs_a, NOW);
+	struct decision d = decide(NULL, 0, &read_docs_a, NOW);
 
 	ck_assert_int_eq(d.verdict, VERDICT_no_matching_grant);
 	ck_assert_ptr_null(d.grant);
@@ -65,7 +48,7 @@ END_TEST
 START_TEST(a_grant_that_covers_it_allows) /* TU-34 */
 {
 	struct grant g = GRANT();
-	struct decision d = authority_decide(&g, 1, &ctx, &read_docs_a, NOW);
+	struct decision d = decide(&g, 1, &read_docs_a, NOW);
 
 	ck_assert_int_eq(d.verdict, VERDICT_allowed);
 	ck_assert_ptr_eq(d.grant, &g);
@@ -140,7 +123,7 @@ static const struct {
 START_TEST(one_capability_covers_or_does_not)
 {
 	struct grant g = GRANT(.capabilities = &covers[_i].cap);
-	struct decision d = decide_one(&g, &covers[_i].req);
+	struct decision d = decide(&g, 1, &covers[_i].req, NOW);
 
 	ck_assert_msg(
 	    d.verdict == covers[_i].want, "%s: %s", covers[_i].reason, verdict_name(d.verdict));
@@ -162,11 +145,9 @@ START_TEST(capabilities_are_not_combined) /* TU-34 */
 	struct grant g[2] = { GRANT(.capabilities = halves, .ncapabilities = 3),
 		GRANT(.capabilities = &halves[1]) };
 
-	ck_assert_int_eq(
-	    authority_decide(g, 2, &ctx, &read_docs_a, NOW).verdict, VERDICT_no_matching_grant);
+	ck_assert_int_eq(decide(g, 2, &read_docs_a, NOW).verdict, VERDICT_no_matching_grant);
 	g[0].ncapabilities = 1;
-	ck_assert_int_eq(
-	    authority_decide(g, 2, &ctx, &read_docs_a, NOW).verdict, VERDICT_no_matching_grant);
+	ck_assert_int_eq(decide(g, 2, &read_docs_a, NOW).verdict, VERDICT_no_matching_grant);
 }
 END_TEST
 
@@ -197,8 +178,6 @@ static const struct {
 	{ GRANT(.purposes = for_play, .npurposes = 1), REJECTION_purpose, "another purpose" },
 	{ GRANT(.purposes = for_work, .npurposes = 0), REJECTION_purpose,
 	    "an empty list is none" },
-	{ GRANT(.capabilities = NULL, .ncapabilities = 0), REJECTION_capability,
-	    "nothing in it" },
 	{ GRANT(.bounded = true, .max_uses = 2, .spent = 1), REJECTION_none, "a use left" },
 	{ GRANT(.bounded = true, .max_uses = 2, .spent = 2), REJECTION_exhausted, "none left" },
 	{ GRANT(.bounded = true, .max_uses = 2, .spent = 3), REJECTION_exhausted, "overspent" },
@@ -207,7 +186,8 @@ static const struct {
 
 START_TEST(a_grant_is_eligible_or_says_why_not)
 {
-	struct decision d = decide_one(&eligibility[_i].g, &read_docs_a);
+	struct grant g = eligibility[_i].g;
+	struct decision d = decide(&g, 1, &read_docs_a, NOW);
 	enum rejection want = eligibility[_i].want;
 
 	ck_assert_msg(
@@ -218,9 +198,7 @@ START_TEST(a_grant_is_eligible_or_says_why_not)
 	ck_assert_int_eq(d.grant != NULL,
 	    d.verdict == VERDICT_allowed || d.verdict == VERDICT_grant_exhausted);
 	/* Discovery sees what execution would accept, and consumes nothing (TU-43). */
-	ck_assert_int_eq(
-	    authority_discoverable(&eligibility[_i].g, 1, &ctx, "workspace", "read", NOW),
-	    want == REJECTION_none);
+	ck_assert_int_eq(discover(&g, 1, "workspace", "read"), d.verdict);
 }
 END_TEST
 
@@ -228,11 +206,9 @@ START_TEST(a_clock_set_back_revives_nothing) /* TU-41 */
 {
 	struct grant g = GRANT(.expires_at_ms = ADMITTED);
 
-	ck_assert_int_eq(
-	    authority_decide(&g, 1, &ctx, &read_docs_a, 1).verdict, VERDICT_no_matching_grant);
+	ck_assert_int_eq(decide(&g, 1, &read_docs_a, 1).verdict, VERDICT_no_matching_grant);
 	g.expires_at_ms = ADMITTED + 1;
-	ck_assert_int_eq(
-	    authority_decide(&g, 1, &ctx, &read_docs_a, 1).verdict, VERDICT_allowed);
+	ck_assert_int_eq(decide(&g, 1, &read_docs_a, 1).verdict, VERDICT_allowed);
 }
 END_TEST
 
@@ -240,32 +216,69 @@ static const struct {
 	struct context c;
 	const char *reason;
 } contexts[] = {
-	{ { NULL, "human:h", "human:o", "default", "work", ADMITTED }, "no actor" },
-	{ { "agent:a", NULL, "human:o", "default", "work", ADMITTED }, "no authority" },
-	{ { "agent:a", "human:h", NULL, "default", "work", ADMITTED }, "no owner" },
-	{ { "agent:a", "human:h", "human:o", NULL, "work", ADMITTED }, "no namespace" },
-	{ { "agent:a", "human:h", "human:o", "default", "", ADMITTED }, "no purpose" },
-	{ { "a", "human:h", "human:o", "default", "work", ADMITTED }, "actor without a kind" },
-	{ { "agent:", "human:h", "human:o", "default", "work", ADMITTED },
+	{ { NULL, "human:h", "human:o", "default", "work", ADMITTED, 0 }, "no actor" },
+	{ { "agent:a", NULL, "human:o", "default", "work", ADMITTED, 0 }, "no authority" },
+	{ { "agent:a", "human:h", NULL, "default", "work", ADMITTED, 0 }, "no owner" },
+	{ { "agent:a", "human:h", "human:o", NULL, "work", ADMITTED, 0 }, "no namespace" },
+	{ { "agent:a", "human:h", "human:o", "default", "", ADMITTED, 0 }, "no purpose" },
+	{ { "a", "human:h", "human:o", "default", "work", ADMITTED, 0 },
+	    "actor without a kind" },
+	{ { "agent:", "human:h", "human:o", "default", "work", ADMITTED, 0 },
 	    "actor without an id" },
-	{ { "robot:a", "human:h", "human:o", "default", "work", ADMITTED }, "unknown kind" },
+	{ { "robot:a", "human:h", "human:o", "default", "work", ADMITTED, 0 }, "unknown kind" },
 };
 
 START_TEST(a_context_that_is_none_decides_nothing)
 {
 	struct grant g = GRANT();
+	struct grant_set *set = set_of(&g, 1, false);
+	struct context c = contexts[_i].c;
 
-	ck_assert_int_eq(authority_decide(&g, 1, &contexts[_i].c, &read_docs_a, NOW).verdict,
-	    VERDICT_invalid_context);
-	ck_assert(!authority_discoverable(&g, 1, &contexts[_i].c, "workspace", "read", NOW));
+	c.revision = grant_set_revision(set);
+	ck_assert_int_eq(
+	    authority_decide(set, &c, &read_docs_a, NOW).verdict, VERDICT_invalid_context);
+	ck_assert_int_eq(
+	    authority_discover(set, &c, "workspace", "read", NOW), VERDICT_invalid_context);
+	grant_set_destroy(set);
 }
 END_TEST
 
 START_TEST(grants_that_are_missing_fail_closed) /* TU-40 */
 {
-	ck_assert_int_eq(authority_decide(NULL, 3, &ctx, &read_docs_a, NOW).verdict,
+	const struct context ctx = admitted(NULL);
+	struct decision d = authority_decide(NULL, &ctx, &read_docs_a, NOW);
+	struct reach at = { 0 };
+
+	ck_assert_int_eq(d.verdict, VERDICT_authority_unavailable);
+	ck_assert_str_eq(decision_cause(&d), "grant_source_failed");
+	ck_assert_int_eq(authority_discover(NULL, &ctx, "workspace", "read", NOW),
 	    VERDICT_authority_unavailable);
-	ck_assert(!authority_discoverable(NULL, 3, &ctx, "workspace", "read", NOW));
+	ck_assert_ptr_null(authority_reach(NULL, &ctx, NOW, &at));
+}
+END_TEST
+
+START_TEST(grants_that_cannot_be_believed_fail_closed) /* TU-40, TU-42 */
+{
+	struct grant g = GRANT();
+	struct grant_set *set = set_of(&g, 1, false);
+	const struct context ctx = admitted(set);
+	struct reach at = { 0 };
+	struct decision d;
+
+	ck_assert_int_eq(
+	    authority_decide(set, &ctx, &read_docs_a, NOW).verdict, VERDICT_allowed);
+	grant_set_fail(set, UNAVAILABLE_invalid_grant_material);
+	grant_set_fail(set, UNAVAILABLE_grant_limit_exceeded); /* the first one is told */
+	d = authority_decide(set, &ctx, &read_docs_a, NOW);
+	ck_assert_int_eq(d.verdict, VERDICT_authority_unavailable);
+	ck_assert_ptr_null(d.grant);
+	ck_assert_str_eq(decision_cause(&d), "invalid_grant_material");
+	d = authority_recheck(set, &g, &ctx, NOW);
+	ck_assert_int_eq(d.verdict, VERDICT_authority_unavailable);
+	ck_assert_int_eq(authority_discover(set, &ctx, "workspace", "read", NOW),
+	    VERDICT_authority_unavailable);
+	ck_assert_ptr_null(authority_reach(set, &ctx, NOW, &at));
+	grant_set_destroy(set);
 }
 END_TEST
 
@@ -280,14 +293,13 @@ START_TEST(an_unbounded_grant_is_taken_before_a_bounded_one)
 		GRANT(),
 	};
 
-	ck_assert_ptr_eq(authority_decide(g, 6, &ctx, &read_docs_a, NOW).grant, &g[4]);
-	ck_assert_ptr_eq(authority_decide(g, 4, &ctx, &read_docs_a, NOW).grant, &g[2]);
+	ck_assert_ptr_eq(decide(g, 6, &read_docs_a, NOW).grant, &g[4]);
+	ck_assert_ptr_eq(decide(g, 4, &read_docs_a, NOW).grant, &g[2]);
 	g[2].spent = 1;
-	ck_assert_ptr_eq(authority_decide(g, 4, &ctx, &read_docs_a, NOW).grant, &g[3]);
+	ck_assert_ptr_eq(decide(g, 4, &read_docs_a, NOW).grant, &g[3]);
 	g[3].spent = 1;
-	ck_assert_int_eq(
-	    authority_decide(g, 4, &ctx, &read_docs_a, NOW).verdict, VERDICT_grant_exhausted);
-	ck_assert_ptr_eq(authority_decide(g, 4, &ctx, &read_docs_a, NOW).grant, &g[1]);
+	ck_assert_int_eq(decide(g, 4, &read_docs_a, NOW).verdict, VERDICT_grant_exhausted);
+	ck_assert_ptr_eq(decide(g, 4, &read_docs_a, NOW).grant, &g[1]);
 }
 END_TEST
 
@@ -297,13 +309,13 @@ START_TEST(exhausted_is_said_before_no_match) /* TU-45 */
 		GRANT(.bounded = true, .max_uses = 1, .spent = 1),
 		GRANT(.purposes = for_play, .npurposes = 1),
 	};
-	struct decision d = authority_decide(g, 2, &ctx, &read_docs_a, NOW);
+	struct decision d = decide(g, 2, &read_docs_a, NOW);
 	const struct requirement other = { "workspace", NULL, PATH(seg_docs2), "read" };
 
 	ck_assert_int_eq(d.verdict, VERDICT_grant_exhausted);
 	ck_assert_int_eq(d.nearest, REJECTION_exhausted);
 	/* A spent grant that would not cover it says nothing of its being spent. */
-	d = authority_decide(g, 2, &ctx, &other, NOW);
+	d = decide(g, 2, &other, NOW);
 	ck_assert_int_eq(d.verdict, VERDICT_no_matching_grant);
 	ck_assert_int_eq(d.nearest, REJECTION_capability);
 }
@@ -313,23 +325,50 @@ START_TEST(a_narrow_grant_discovers_a_broad_tool) /* TU-13 */
 {
 	struct grant g = GRANT();
 
-	ck_assert(authority_discoverable(&g, 1, &ctx, "workspace", "read", NOW));
-	ck_assert(!authority_discoverable(&g, 1, &ctx, "workspace", "write", NOW));
-	ck_assert(!authority_discoverable(&g, 1, &ctx, "workspace", "*", NOW));
-	ck_assert(!authority_discoverable(&g, 1, &ctx, "workspace2", "read", NOW));
-	ck_assert(!authority_discoverable(&g, 1, &ctx, "", "read", NOW));
-	ck_assert(!authority_discoverable(&g, 1, &ctx, "workspace", NULL, NOW));
+	ck_assert_int_eq(discover(&g, 1, "workspace", "read"), VERDICT_allowed);
+	ck_assert_int_eq(discover(&g, 1, "workspace", "write"), VERDICT_no_matching_grant);
+	ck_assert_int_eq(discover(&g, 1, "workspace", "*"), VERDICT_no_matching_grant);
+	ck_assert_int_eq(discover(&g, 1, "workspace2", "read"), VERDICT_no_matching_grant);
+	ck_assert_int_eq(discover(&g, 1, "", "read"), VERDICT_invalid_request);
+	ck_assert_int_eq(discover(&g, 1, "workspace", NULL), VERDICT_invalid_request);
 }
 END_TEST
 
+/* The vocabulary of the contract, word for word. */
 START_TEST(every_name_is_the_contracts)
 {
-	ck_assert_str_eq(verdict_name(VERDICT_grant_exhausted), "grant_exhausted");
-	ck_assert_str_eq(verdict_name(VERDICT_authority_unavailable), "authority_unavailable");
-	ck_assert_str_eq(verdict_name((enum verdict)99), "unknown");
+	static const char *const verdicts[] = { "allowed", "no_matching_grant",
+		"grant_exhausted", "host_policy_denied", "delegation_chain_invalid",
+		"invalid_request", "invalid_context", "host_policy_unavailable",
+		"delegation_chain_unverified", "authority_unavailable", "unknown" };
+	static const char *const chains[] = { "none", "issuer_not_parent_subject",
+		"namespace_mismatch", "parent_inactive", "capability_widened",
+		"constraints_widened", "delegation_not_permitted", "delegation_depth_exceeded",
+		"bounded_parent_not_delegable", "chain_cycle", "chain_too_long",
+		"parent_not_found", "unknown" };
+	static const char *const derivations[] = { "none", "empty_capabilities",
+		"id_collides_with_parent", "parent_not_delegable", "depth_exhausted",
+		"capability_not_within_parent", "purpose_not_within_parent",
+		"window_not_within_parent", "issued_before_parent",
+		"bounded_parent_not_delegable", "unknown" };
+	size_t i;
+
+	for (i = 0; i < countof(verdicts); i++) {
+		ck_assert_str_eq(verdict_name((enum verdict)i), verdicts[i]);
+		ck_assert_int_eq(verdict_fails_closed((enum verdict)i), i >= 7 && i <= 9);
+	}
+	for (i = 0; i < countof(chains); i++)
+		ck_assert_str_eq(chain_fault_name((enum chain_fault)i), chains[i]);
+	for (i = 0; i < countof(derivations); i++)
+		ck_assert_str_eq(derivation_name((enum derivation)i), derivations[i]);
 	ck_assert_str_eq(rejection_name(REJECTION_window), "window");
 	ck_assert_str_eq(rejection_name(REJECTION_exhausted), "exhausted");
 	ck_assert_str_eq(rejection_name((enum rejection)99), "unknown");
+	ck_assert_str_eq(missing_name(MISSING_path), "path");
+	ck_assert_str_eq(missing_name((enum missing)99), "unknown");
+	ck_assert_str_eq(
+	    unavailable_name(UNAVAILABLE_grant_scope_mismatch), "grant_scope_mismatch");
+	ck_assert_str_eq(unavailable_name((enum unavailable)99), "unknown");
 }
 END_TEST
 
@@ -372,6 +411,9 @@ static const struct {
 	{ GRANT(.bounded = true), "maxUses" },
 	{ GRANT(.purposes = seg_empty, .npurposes = 1), "purposes" },
 	{ GRANT(.purposes = NULL, .npurposes = 1), "purposes" },
+	{ GRANT(.parent = ""), "parent" },
+	{ GRANT(.parent = "g"), "parent" },
+	{ GRANT(.delegation_depth = 16), "delegationDepth" },
 	{ GRANT(.purposes = for_work, .npurposes = 65), "purposes" },
 };
 
@@ -391,301 +433,9 @@ START_TEST(a_good_grant_has_no_fault)
 	    .max_uses = 1, .purposes = for_work, .npurposes = 2);
 
 	ck_assert_str_eq(grant_fault(&g, &field), "");
-	g = GRANT(.subject = "group:g", .issuer = "service:s");
+	g = GRANT(.subject = "group:g", .issuer = "service:s", .parent = "p",
+	    .delegation_depth = 15);
 	ck_assert_str_eq(grant_fault(&g, &field), "");
-}
-END_TEST
-
-/* ---- properties ----------------------------------------------------------------------- */
-
-#define ROUNDS	    40000
-#define WORLD_MAX   6 /* grants */
-#define MEMBERS_MAX 3 /* capabilities, actions, segments, purposes */
-
-static uint64_t seed;
-
-static unsigned
-pick(unsigned n)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return (unsigned)((seed >> 11) % n);
-}
-
-static const char *words[] = { "a", "ab", "b", "*" };
-static const char *actions[] = { "read", "write", "*", "rea" };
-static const char *people[] = { "human:h", "agent:a", "human:o" };
-static const char *spaces[] = { "default", "other" };
-
-/* Everything lies in one block: grants can be copied about and cut to pieces. */
-struct world {
-	struct grant g[WORLD_MAX];
-	struct capability c[WORLD_MAX][MEMBERS_MAX];
-	const char *seg[WORLD_MAX][MEMBERS_MAX][MEMBERS_MAX];
-	const char *act[WORLD_MAX][MEMBERS_MAX][MEMBERS_MAX];
-	const char *why[WORLD_MAX][MEMBERS_MAX];
-	size_t n;
-};
-
-static void
-random_capability(struct world *w, size_t i, size_t k)
-{
-	struct capability *c = &w->c[i][k];
-	size_t j;
-
-	for (j = 0; j < MEMBERS_MAX; j++) {
-		w->seg[i][k][j] = words[pick(4)];
-		w->act[i][k][j] = actions[pick(4)];
-	}
-	*c = (struct capability){ pick(5) == 0 ? "other" : "workspace",
-		pick(4) != 0 ? NULL : people[pick(3)], { w->seg[i][k], pick(MEMBERS_MAX) },
-		pick(2) == 0, w->act[i][k], 1 + pick(2) };
-}
-
-static void
-random_world(struct world *w)
-{
-	size_t i, k;
-
-	w->n = pick(WORLD_MAX + 1);
-	for (i = 0; i < w->n; i++) {
-		for (k = 0; k < MEMBERS_MAX; k++) {
-			random_capability(w, i, k);
-			w->why[i][k] = pick(2) == 0 ? "work" : "play";
-		}
-		w->g[i] = (struct grant){ .id = "g",
-			.subject = pick(6) == 0 ? people[pick(3)] : "agent:a",
-			.issuer = pick(6) == 0 ? people[pick(3)] : "human:h",
-			.namespace = pick(8) == 0 ? spaces[pick(2)] : "default",
-			.capabilities = w->c[i],
-			.ncapabilities = 1 + pick(MEMBERS_MAX),
-			.issued_at_ms = 998 + pick(4),
-			.not_before_ms = pick(3) == 0 ? 998 + pick(4) : 0,
-			.expires_at_ms = pick(3) == 0 ? 1998 + pick(5) : 0,
-			.revoked_at_ms = pick(8) == 0 ? 1 + pick(3000) : 0,
-			.purposes = pick(3) == 0 ? w->why[i] : NULL,
-			.bounded = pick(3) == 0,
-			.max_uses = 1 + pick(2),
-			.spent = pick(3) };
-		w->g[i].npurposes = w->g[i].purposes != NULL ? pick(3) : 0;
-	}
-}
-
-static struct requirement
-random_requirement(const char **segments)
-{
-	size_t j;
-
-	for (j = 0; j < MEMBERS_MAX; j++)
-		segments[j] = words[pick(4)];
-	return (struct requirement){ pick(6) == 0 ? "other" : "workspace",
-		pick(3) == 0 ? "human:o" : NULL, { segments, pick(MEMBERS_MAX + 1) },
-		actions[pick(4)] };
-}
-
-/* The model: paths as text with a slash behind each segment, everything in one condition. */
-static const char *
-text_of(const struct path *p, char out[64])
-{
-	size_t i, n = 0;
-
-	out[0] = '\0';
-	for (i = 0; i < p->n; i++)
-		n += (size_t)snprintf(out + n, 64 - n, "%s/", p->segment[i]);
-	return out;
-}
-
-static bool
-model_capability(const struct capability *c, const struct requirement *r)
-{
-	char have[64], want[64];
-	bool action = false, place;
-	size_t i;
-
-	text_of(&c->path, have);
-	text_of(&r->path, want);
-	place = strcmp(have, want) == 0 ||
-		(c->descendants && strncmp(have, want, strlen(have)) == 0);
-	for (i = 0; i < c->nactions; i++)
-		action |= c->actions[i][0] == '*' || strcmp(c->actions[i], r->action) == 0;
-	return place && action && strcmp(c->namespace, r->namespace) == 0 &&
-	       (c->owner == NULL || strcmp(c->owner, "human:o") == 0);
-}
-
-static bool
-model_grant(const struct grant *g, const struct requirement *r, bool *ret_spent)
-{
-	bool covered = false, purpose = g->purposes == NULL;
-	size_t i;
-
-	for (i = 0; i < g->npurposes; i++)
-		purpose |= strcmp(g->purposes[i], "work") == 0;
-	for (i = 0; i < g->ncapabilities; i++)
-		covered |= model_capability(&g->capabilities[i], r);
-	*ret_spent = g->bounded && !(g->spent < g->max_uses);
-	return covered && purpose && strcmp(g->subject, "agent:a") == 0 &&
-	       strcmp(g->issuer, "human:h") == 0 && strcmp(g->namespace, "default") == 0 &&
-	       !(g->issued_at_ms > ADMITTED) && !(g->not_before_ms > ADMITTED) &&
-	       (g->expires_at_ms == 0 || g->expires_at_ms > NOW) && g->revoked_at_ms == 0;
-}
-
-/* What the contract says of the whole: TU-34, TU-45, and which grant it is. */
-static enum verdict
-model_decide(const struct world *w, const struct requirement *r, const struct grant **ret)
-{
-	const struct grant *bounded = NULL, *unbounded = NULL, *exhausted = NULL;
-	bool spent;
-	size_t i;
-
-	for (i = w->n; i-- > 0;) {
-		if (!model_grant(&w->g[i], r, &spent))
-			continue;
-		if (spent)
-			exhausted = &w->g[i];
-		else if (w->g[i].bounded)
-			bounded = &w->g[i];
-		else
-			unbounded = &w->g[i];
-	}
-	*ret = unbounded != NULL ? unbounded : bounded != NULL ? bounded : exhausted;
-	return unbounded != NULL || bounded != NULL ? VERDICT_allowed
-	       : exhausted != NULL		    ? VERDICT_grant_exhausted
-						    : VERDICT_no_matching_grant;
-}
-
-START_TEST(decisions_are_those_of_the_model)
-{
-	unsigned round, seen[3] = { 0 };
-	const char *segments[MEMBERS_MAX];
-	const struct grant *grant;
-	struct requirement r;
-	struct decision d;
-	enum verdict want;
-	struct world w;
-
-	seed = 0x9e3779b97f4a7c15u;
-	for (round = 0; round < ROUNDS; round++) {
-		random_world(&w);
-		r = random_requirement(segments);
-		want = model_decide(&w, &r, &grant);
-		d = authority_decide(w.g, w.n, &ctx, &r, NOW);
-		ck_assert_msg(d.verdict == want && d.grant == grant, "round %u: %s, not %s",
-		    round, verdict_name(d.verdict), verdict_name(want));
-		seen[want]++;
-		/* What can be executed can be discovered. */
-		ck_assert(d.verdict != VERDICT_allowed ||
-			  authority_discoverable(w.g, w.n, &ctx, r.namespace, r.action, NOW));
-	}
-	/* A generator that never allows would prove nothing. */
-	ck_assert_uint_ge(seen[VERDICT_allowed], ROUNDS / 20);
-	ck_assert_uint_ge(seen[VERDICT_no_matching_grant], ROUNDS / 20);
-	ck_assert_uint_ge(seen[VERDICT_grant_exhausted], ROUNDS / 200);
-}
-END_TEST
-
-START_TEST(what_is_allowed_is_covered_by_one_capability_alone) /* TU-34 */
-{
-	const char *segments[MEMBERS_MAX];
-	unsigned round, found;
-	struct requirement r;
-	struct decision d;
-	struct grant one;
-	struct world w;
-	size_t k;
-
-	seed = 42;
-	for (round = 0; round < ROUNDS; round++) {
-		random_world(&w);
-		r = random_requirement(segments);
-		d = authority_decide(w.g, w.n, &ctx, &r, NOW);
-		if (d.verdict != VERDICT_allowed)
-			continue;
-		for (k = 0, found = 0; k < d.grant->ncapabilities; k++) {
-			one = *d.grant;
-			one.capabilities = &d.grant->capabilities[k];
-			one.ncapabilities = 1;
-			found +=
-			    authority_decide(&one, 1, &ctx, &r, NOW).verdict == VERDICT_allowed;
-		}
-		ck_assert_uint_ge(found, 1);
-	}
-}
-END_TEST
-
-START_TEST(a_capability_split_over_two_grants_gives_nothing_new) /* TU-34 */
-{
-	const char *segments[MEMBERS_MAX];
-	struct capability half[2];
-	struct grant split[2];
-	struct requirement r;
-	unsigned round, whole = 0;
-	struct world w;
-
-	seed = 7;
-	for (round = 0; round < ROUNDS; round++) {
-		do
-			random_world(&w);
-		while (w.n == 0);
-		r = random_requirement(segments);
-		w.g[0].ncapabilities = 1;
-		if (authority_decide(w.g, 1, &ctx, &r, NOW).verdict != VERDICT_allowed)
-			continue;
-		whole++;
-		/* Place in one grant, action in the other: neither has both. */
-		half[0] = half[1] = w.c[0][0];
-		half[0].actions = (const char *[]){ "nothing" };
-		half[0].nactions = 1;
-		half[1].namespace = "elsewhere";
-		split[0] = split[1] = w.g[0];
-		split[0].capabilities = &half[0];
-		split[1].capabilities = &half[1];
-		ck_assert_int_eq(authority_decide(split, 2, &ctx, &r, NOW).verdict,
-		    VERDICT_no_matching_grant);
-	}
-	ck_assert_uint_ge(whole, ROUNDS / 100);
-}
-END_TEST
-
-START_TEST(one_grant_more_takes_nothing_away)
-{
-	const char *segments[MEMBERS_MAX];
-	struct requirement r;
-	unsigned round;
-	struct world w;
-	size_t n;
-
-	seed = 99;
-	for (round = 0; round < ROUNDS; round++) {
-		random_world(&w);
-		r = random_requirement(segments);
-		for (n = 0; n < w.n; n++)
-			if (authority_decide(w.g, n, &ctx, &r, NOW).verdict == VERDICT_allowed)
-				ck_assert_int_eq(
-				    authority_decide(w.g, n + 1, &ctx, &r, NOW).verdict,
-				    VERDICT_allowed);
-	}
-}
-END_TEST
-
-START_TEST(time_only_takes_away) /* TU-41 */
-{
-	const char *segments[MEMBERS_MAX];
-	struct requirement r;
-	unsigned round;
-	struct world w;
-	uint64_t t;
-
-	seed = 1234567;
-	for (round = 0; round < ROUNDS; round++) {
-		random_world(&w);
-		r = random_requirement(segments);
-		for (t = NOW - 4; t < NOW + 4; t++)
-			if (authority_decide(w.g, w.n, &ctx, &r, t).verdict != VERDICT_allowed)
-				ck_assert_int_ne(
-				    authority_decide(w.g, w.n, &ctx, &r, t + 1).verdict,
-				    VERDICT_allowed);
-	}
 }
 END_TEST
 
@@ -694,7 +444,6 @@ main(void)
 {
 	Suite *s = suite_create("authority");
 	TCase *rows = tcase_create("rows"), *grants = tcase_create("grants");
-	TCase *properties = tcase_create("properties");
 	SRunner *r;
 	int failed;
 
@@ -706,6 +455,7 @@ main(void)
 	tcase_add_test(rows, a_clock_set_back_revives_nothing);
 	tcase_add_loop_test(rows, a_context_that_is_none_decides_nothing, 0, countof(contexts));
 	tcase_add_test(rows, grants_that_are_missing_fail_closed);
+	tcase_add_test(rows, grants_that_cannot_be_believed_fail_closed);
 	tcase_add_test(rows, an_unbounded_grant_is_taken_before_a_bounded_one);
 	tcase_add_test(rows, exhausted_is_said_before_no_match);
 	tcase_add_test(rows, a_narrow_grant_discovers_a_broad_tool);
@@ -714,13 +464,6 @@ main(void)
 	tcase_add_loop_test(grants, a_grant_that_is_none_names_its_member, 0, countof(faults));
 	tcase_add_test(grants, a_good_grant_has_no_fault);
 	suite_add_tcase(s, grants);
-	tcase_set_timeout(properties, 120);
-	tcase_add_test(properties, decisions_are_those_of_the_model);
-	tcase_add_test(properties, what_is_allowed_is_covered_by_one_capability_alone);
-	tcase_add_test(properties, a_capability_split_over_two_grants_gives_nothing_new);
-	tcase_add_test(properties, one_grant_more_takes_nothing_away);
-	tcase_add_test(properties, time_only_takes_away);
-	suite_add_tcase(s, properties);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
 	failed = srunner_ntests_failed(r);

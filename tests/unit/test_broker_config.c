@@ -209,8 +209,8 @@ START_TEST(what_was_read_can_be_decided_with)
 	struct draft *d = draft_create();
 	struct config *c = read_draft(d);
 	const struct config_tool *t = config_tool(c, S("files.read"));
-	const struct context ctx = { "agent:r0", c->authority, c->owner, c->namespace,
-		c->purpose, 100 };
+	struct context ctx = { "agent:r0", c->authority, c->owner, c->namespace,
+		c->purpose, 100, 0 };
 	struct resolved_requirement r;
 	struct buf b = { 0 };
 	const char *code;
@@ -223,9 +223,10 @@ START_TEST(what_was_read_can_be_decided_with)
 	ck_assert_int_eq(requirement_resolve(t->path, t->resource, t->action,
 			     (struct slice){ b.p, b.n }, &r, &code, err, sizeof(err)),
 	    0);
+	ctx.revision = grant_set_revision(c->grant_set);
+	ck_assert_uint_eq(grant_set_size(c->grant_set), 2);
 	ck_assert_ptr_eq(
-	    authority_decide(c->grants, c->ngrants, &ctx, &r.requirement, 100).grant,
-	    &c->grants[0]);
+	    authority_decide(c->grant_set, &ctx, &r.requirement, 100).grant, &c->grants[0]);
 	requirement_finish(&r);
 	buf_finish(&b);
 	config_destroy(c);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/authority/set.h"
 #include "common/limits.h"
 #include "common/util.h"
 #include "tests/unit/json_value.h"
@@ -235,13 +236,14 @@ START_TEST(what_was_resolved_is_what_is_decided) /* TU-34, TU-35 */
 {
 	const char *docs[] = { "docs" }, *read[] = { "read" };
 	const struct capability cap = { "workspace", NULL, { docs, 1 }, true, read, 1 };
-	const struct grant g = { .id = "g",
+	struct grant g = { .id = "g",
 		.subject = "agent:a",
 		.issuer = "human:h",
 		.namespace = "default",
 		.capabilities = &cap,
 		.ncapabilities = 1 };
-	const struct context ctx = { "agent:a", "human:h", "human:h", "default", "work", 1 };
+	struct context ctx = { "agent:a", "human:h", "human:h", "default", "work", 1, 0 };
+	struct grant_set *set = grant_set_create(REVOCATION_immediate);
 	static const struct {
 		const char *arguments;
 		enum verdict want;
@@ -258,15 +260,18 @@ START_TEST(what_was_resolved_is_what_is_decided) /* TU-34, TU-35 */
 	char err[256];
 	size_t i;
 
+	ck_assert_int_eq(grant_set_add(set, &g), 0);
+	ctx.revision = grant_set_revision(set);
 	for (i = 0; i < countof(cases); i++) {
 		ck_assert_int_eq(
 		    requirement_resolve(t, "workspace", "read",
 			json_value(&b, cases[i].arguments), &r, &code, err, sizeof(err)),
 		    0);
 		ck_assert_int_eq(
-		    authority_decide(&g, 1, &ctx, &r.requirement, 2).verdict, cases[i].want);
+		    authority_decide(set, &ctx, &r.requirement, 2).verdict, cases[i].want);
 		requirement_finish(&r);
 	}
+	grant_set_destroy(set);
 	buf_finish(&b);
 	requirement_destroy(t);
 }
