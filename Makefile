@@ -182,8 +182,9 @@ demo: deps					## watch an untrusted program do work, and fail at the rest
 	$Q$(MAKE) --no-print-directory $(jobs) all
 	$QCAISSON_BUILD=$(abspath $B) $(PYTHON) tools/demo.py
 
-# The SDK for JavaScript has tests of its own, which skip where there is no Node.js.
-test: packages += nodejs
+# The SDK for JavaScript has tests of its own, which skip where there is no Node.js, and so do
+# those that compare with other implementations of JSON Schema.
+test: packages += nodejs json-schema-test-suite python3-jsonschema
 test: deps					## run all tests; T=name for the ones of that name
 	$Q$(MAKE) --no-print-directory $(jobs) check
 

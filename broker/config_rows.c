@@ -189,6 +189,8 @@ compile_tool(struct config_reader *r, struct config_tool *t, const char *path)
 		return config_fail(r, "input", err);
 	if (ret < 0)
 		return config_out_of_memory(r);
+	if (!schema_is_of_objects(t->schema))
+		return config_fail(r, "input", "/: has no type object");
 	ret = requirement_compile(path, t->schema, &t->path, err, sizeof(err));
 	if (ret == -EINVAL)
 		return config_fail(r, "path", err);

@@ -1,30 +1,33 @@
 /*
- * schema: the JSON Schema of a tool's arguments: compiled when the tool is declared,
- * checked at every call, before the decision.
+ * schema: the JSON Schema of a tool's arguments: compiled when the tool is declared, checked
+ * at every call, before the decision, on the packed value itself.
  *
- * A subset, taken whole: an object with properties, each a string, integer, number,
- * boolean, array of strings, or object with anything in it.
+ * Draft-07, but for what is refused when it is declared: references that lead out of the
+ * document, $id below its root, patterns that no automaton can match (schema_pattern.h), other
+ * drafts, and every keyword that is not draft-07's, unless it begins with "x-".  Nothing that
+ * was meant as a check is passed over at a call.
  *
- *   root       type (object), properties, required, additionalProperties (true, false;
- *              left out: false), $schema
- *   string     minLength, maxLength (characters), enum (strings)
- *   integer    minimum, maximum; a float is none, also if it is whole
- *   number     minimum, maximum
- *   array      items: a string, as above
- *   all        title, description, default (which is told, and never filled in)
+ *   integer      1.0 is one
+ *   multipleOf   exact, of what the numbers say as text: 0.3 is a multiple of 0.1
+ *   format       and contentEncoding, contentMediaType, title, description, default,
+ *                examples, readOnly, writeOnly: told, and never checked or filled in
+ *   $ref         beside it draft-07 ignores everything
  *
- * Any other keyword, and one that says nothing about its type, is an error of the
- * declaration: nothing that was meant as a check is passed over at a call.  The cost of a
- * check is bounded by the size of the arguments, times 8 for the longest property list
- * or enum.
+ * The cost of a check is bounded by the size of the value, whatever the schema: a step is the
+ * visit of a schema, a member, an instruction of a pattern.  A check that takes more refuses.
  */
 #ifndef BROKER_SCHEMA_H
 #define BROKER_SCHEMA_H
 
 #include "common/protocol.h"
 
-#define SCHEMA_PROPERTIES_MAX 128
-#define SCHEMA_ENUM_MAX	      256 /* strings */
+#define SCHEMA_NODES_MAX    4096  /* schemas in one declaration */
+#define SCHEMA_NAMES_MAX    512	  /* in properties, required and dependencies of one schema */
+#define SCHEMA_PATTERNS_MAX 65536 /* instructions of all patterns */
+
+#define SCHEMA_STEPS_BASE     (1 << 16) /* of a check, */
+#define SCHEMA_STEPS_PER_BYTE 16	/* more for each byte of the value, */
+#define SCHEMA_STEPS_MAX      (1 << 22) /* and no more than that: some 20 ms */
 
 enum schema_type {
 	SCHEMA_STRING,
@@ -33,6 +36,8 @@ enum schema_type {
 	SCHEMA_BOOLEAN,
 	SCHEMA_ARRAY,
 	SCHEMA_OBJECT,
+	SCHEMA_NULL,
+	SCHEMA_SEVERAL, /* or any */
 };
 
 struct schema;
@@ -47,12 +52,15 @@ int schema_compile(struct slice packed, struct schema **ret, char *err, size_t c
 void schema_destroy(struct schema *s);
 
 /*
- * Checks `arguments`, a value that a walk has passed.  Returns 0; or -EINVAL, which is
- * `invalid_tool_arguments`, with the argument and the rule in `err`: never its value, and
- * never a name that the schema does not have (D-12).
+ * Checks `value`, which a walk has passed.  Returns 0; -EINVAL, which is
+ * `invalid_tool_arguments`, with "/where/in/the/value: what (schema /where/in/it)" in `err`;
+ * -ENOMEM.  A value is never in `err`, and a name only if the schema has it: "#2" is the second
+ * member, of another name (D-12).
  */
-int schema_check(const struct schema *s, struct slice arguments, char *err, size_t cap);
+int schema_check(const struct schema *s, struct slice value, char *err, size_t cap);
 
+/* Does its root let in objects only? */
+bool schema_is_of_objects(const struct schema *s);
 /*
  * The type of the property of that name (`n` bytes), and whether it is required.  Returns
  * 0, or -ENOENT if there is none.

@@ -1,449 +1,423 @@
 /*
- * schema_compile: a declaration becomes rules, or is refused by name.
+ * schema_compile: a declaration becomes nodes, or is refused by name.
  */
-#include "broker/schema_rules.h"
+#include "broker/schema_compile.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/util.h"
 
-#define NAME_MAX_BYTES 256 /* of a property */
-
-/* Where in the declaration we are: a JSON pointer, from its end. */
-struct where {
-	const struct where *up;
-	struct slice key;
-};
-
-struct compiler {
-	struct schema *schema;
-	char *err;
-	size_t cap;
-};
-
-#define BIT(type) (1u << (type))
-#define ALL	  (BIT(SCHEMA_OBJECT + 1) - 1)
-#define NUMERIC	  (BIT(SCHEMA_INTEGER) | BIT(SCHEMA_NUMBER))
-#define TEXTUAL	  BIT(SCHEMA_STRING)
-
-static const char *const type_names[] = {
-	[SCHEMA_STRING] = "string",
-	[SCHEMA_INTEGER] = "integer",
-	[SCHEMA_NUMBER] = "number",
-	[SCHEMA_BOOLEAN] = "boolean",
-	[SCHEMA_ARRAY] = "array",
-	[SCHEMA_OBJECT] = "object",
-};
-
 /* ---- errors of a declaration ---------------------------------------------------------- */
 
-static void
-put(struct compiler *c, size_t *n, const char *text, size_t len)
+int
+compile_fail(struct compiler *c, const struct where *w, const char *what)
 {
-	size_t i;
+	size_t n = schema_pointer(w, c->err, c->cap);
 
-	for (i = 0; i < len && *n + 1 < c->cap; i++)
-		c->err[(*n)++] = text[i];
-	if (c->cap > 0)
-		c->err[*n] = '\0';
-}
-
-static void
-put_pointer(struct compiler *c, size_t *n, const struct where *w)
-{
-	size_t i;
-
-	if (w == NULL)
-		return;
-	put_pointer(c, n, w->up);
-	put(c, n, "/", 1);
-	for (i = 0; i < w->key.n; i++) {
-		if (w->key.p[i] == '~')
-			put(c, n, "~0", 2);
-		else if (w->key.p[i] == '/')
-			put(c, n, "~1", 2);
-		else if (w->key.p[i] == '\0')
-			put(c, n, "\\0", 2); /* the text must not end here */
-		else
-			put(c, n, (const char *)w->key.p + i, 1);
-	}
-}
-
-/* "/properties/path/pattern: what"; "/" is the root. */
-static int
-fail(struct compiler *c, const struct where *w, const char *what)
-{
-	size_t n = 0;
-
-	if (w == NULL)
-		put(c, &n, "/", 1);
-	put_pointer(c, &n, w);
-	put(c, &n, ": ", 2);
-	put(c, &n, what, strlen(what));
+	if (n < c->cap)
+		snprintf(c->err + n, c->cap - n, ": %s", what);
 	return -EINVAL;
 }
 
-/* ---- keywords of a property ----------------------------------------------------------- */
-
-static int compile_items(
-    struct compiler *c, const struct where *w, const struct value *v, struct property *p);
-
-static int
-keyword_any(
-    struct compiler *c, const struct where *w, const struct value *v, struct property *p)
+const struct where *
+compile_where(struct compiler *c, const struct where *up, struct slice key)
 {
-	(void)c, (void)w, (void)v, (void)p;
-	return 0;
+	struct where *w = zone_alloc(&c->schema->zone, 1, sizeof(*w));
+
+	if (w == NULL)
+		return NULL;
+	*w = (struct where){ up, key };
+	return w;
+}
+
+/* ---- nodes ---------------------------------------------------------------------------- */
+
+static void *
+keep(struct compiler *c, const void *rules, size_t size)
+{
+	void *kept = zone_alloc(&c->schema->zone, 1, size);
+
+	if (kept != NULL)
+		memcpy(kept, rules, size);
+	return kept;
+}
+
+/* Gives the node the rules that there are, and no others. */
+static int
+keep_rules(struct compiler *c, const struct parts *p)
+{
+	struct schema_node *n = p->node;
+
+	n->rules = p->used != 0;
+	if (p->used & RULES_TEXT)
+		n->text = keep(c, &p->text, sizeof(p->text));
+	if (p->used & RULES_NUMBER)
+		n->number = keep(c, &p->number, sizeof(p->number));
+	if (p->used & RULES_ARRAY)
+		n->array = keep(c, &p->array, sizeof(p->array));
+	if (p->used & RULES_OBJECT)
+		n->object = keep(c, &p->object, sizeof(p->object));
+	if (p->used & RULES_ANY)
+		n->any = keep(c, &p->any, sizeof(p->any));
+	return ((p->used & RULES_TEXT) && n->text == NULL) ||
+		       ((p->used & RULES_NUMBER) && n->number == NULL) ||
+		       ((p->used & RULES_ARRAY) && n->array == NULL) ||
+		       ((p->used & RULES_OBJECT) && n->object == NULL) ||
+		       ((p->used & RULES_ANY) && n->any == NULL)
+		   ? -ENOMEM
+		   : 0;
+}
+
+/*
+ * Draft-07 ignores what stands beside $ref, but for definitions, which references can reach,
+ * and $schema, which says how to read all of it.
+ */
+static bool
+counts_beside_ref(struct slice key)
+{
+	return slice_is(key, "$ref") || slice_is(key, "definitions") ||
+	       slice_is(key, "$schema");
 }
 
 static int
-keyword_text(
-    struct compiler *c, const struct where *w, const struct value *v, struct property *p)
+compile_map(
+    struct compiler *c, const struct where *w, const struct value *v, struct schema_node *node)
 {
-	(void)p;
-	return v->type == VALUE_STR ? 0 : fail(c, w, "is not a string");
+	struct parts p = { .node = node,
+		.text.max = UINT64_MAX,
+		.array.max = UINT64_MAX,
+		.object.max = UINT64_MAX };
+	struct slice in = v->raw, key;
+	struct value part;
+	uint32_t i;
+	bool ref;
+	int r = 0;
+
+	ref = value_get(v->raw, "$ref", &part);
+	value_open(&in);
+	for (i = 0; i < v->count && r == 0; i++) {
+		key = value_key(&in);
+		part = value_skip(&in);
+		if (!ref || counts_beside_ref(key))
+			r = compile_keyword(c, &p, w, key, &part);
+	}
+	if (r == 0)
+		r = compile_names(c, &p, w);
+	return r < 0 ? r : keep_rules(c, &p);
 }
 
-static int
-keyword_min_length(
-    struct compiler *c, const struct where *w, const struct value *v, struct property *p)
+int
+compile_node(
+    struct compiler *c, const struct where *w, const struct value *v, struct schema_node **ret)
 {
-	if (v->type != VALUE_UINT)
-		return fail(c, w, "is not a count");
-	p->min_length = v->uint;
-	return 0;
+	struct schema_node *n;
+
+	if (v->type != VALUE_MAP && v->type != VALUE_BOOL)
+		return compile_fail(c, w, "is not a schema");
+	if (c->nnodes == SCHEMA_NODES_MAX)
+		return compile_fail(c, w, "is one schema too many: 4096 are offered");
+	n = zone_alloc(&c->schema->zone, 1, sizeof(*n));
+	if (n == NULL)
+		return -ENOMEM;
+	c->nodes[c->nnodes++] = n;
+	n->where = w;
+	n->source = v->raw.p;
+	n->kinds = KIND_ANY;
+	n->never = v->type == VALUE_BOOL && !v->boolean;
+	*ret = n;
+	return v->type == VALUE_BOOL ? 0 : compile_map(c, w, v, n);
 }
 
-static int
-keyword_max_length(
-    struct compiler *c, const struct where *w, const struct value *v, struct property *p)
-{
-	if (v->type != VALUE_UINT)
-		return fail(c, w, "is not a count");
-	p->max_length = v->uint;
-	return 0;
-}
-
-static int
-keyword_minimum(
-    struct compiler *c, const struct where *w, const struct value *v, struct property *p)
-{
-	if (!value_is_number(v))
-		return fail(c, w, "is not a number");
-	p->has_minimum = true;
-	p->minimum = value_number(v);
-	return 0;
-}
-
-static int
-keyword_maximum(
-    struct compiler *c, const struct where *w, const struct value *v, struct property *p)
-{
-	if (!value_is_number(v))
-		return fail(c, w, "is not a number");
-	p->has_maximum = true;
-	p->maximum = value_number(v);
-	return 0;
-}
-
-static int
-keyword_enum(
-    struct compiler *c, const struct where *w, const struct value *v, struct property *p)
+int
+compile_list(
+    struct compiler *c, const struct where *w, const struct value *v, struct node_list *ret)
 {
 	struct slice in = v->raw;
-	struct value element;
+	struct value part;
+	const struct where *at;
+	char number[12];
+	char *key;
 	uint32_t i;
+	int r = 0;
 
-	if (v->type != VALUE_ARRAY || v->count == 0)
-		return fail(c, w, "is not a list of strings");
-	if (v->count > SCHEMA_ENUM_MAX)
-		return fail(c, w, "has more than 256 strings");
-	p->choices = zone_alloc(&c->schema->zone, v->count, sizeof(*p->choices));
-	if (p->choices == NULL)
+	if (v->count > SCHEMA_NODES_MAX)
+		return compile_fail(c, w, "has more than 4096 schemas");
+	ret->node = zone_alloc(&c->schema->zone, v->count, sizeof(*ret->node));
+	if (ret->node == NULL)
 		return -ENOMEM;
-	value_next(&in);
-	for (i = 0; i < v->count; i++) {
-		element = value_skip(&in);
-		if (element.type != VALUE_STR)
-			return fail(c, w, "is not a list of strings");
-		p->choices[i] = zone_bytes(&c->schema->zone, element.bytes);
-		if (p->choices[i].p == NULL)
-			return -ENOMEM;
+	ret->n = v->count;
+	value_open(&in);
+	for (i = 0; i < v->count && r == 0; i++) {
+		part = value_skip(&in);
+		snprintf(number, sizeof(number), "%u", i);
+		key = zone_text(&c->schema->zone, slice_of(number));
+		at = key == NULL ? NULL : compile_where(c, w, slice_of(key));
+		r = at == NULL ? -ENOMEM : compile_node(c, at, &part, &ret->node[i]);
 	}
-	p->nchoices = v->count;
-	qsort(p->choices, p->nchoices, sizeof(*p->choices), schema_compare_choices);
-	for (i = 1; i < v->count; i++)
-		if (slice_equal(p->choices[i - 1], p->choices[i]))
-			return fail(c, w, "has the same string twice");
-	return 0;
+	return r;
 }
 
-static const struct keyword {
-	const char *name;
-	unsigned types; /* of which it says something */
-	int (*read)(struct compiler *c, const struct where *w, const struct value *v,
-	    struct property *p);
-} keywords[] = {
-	{ "type", ALL, keyword_any }, /* read before the others */
-	{ "title", ALL, keyword_text },
-	{ "description", ALL, keyword_text },
-	{ "default", ALL, keyword_any },
-	{ "minLength", TEXTUAL, keyword_min_length },
-	{ "maxLength", TEXTUAL, keyword_max_length },
-	{ "enum", TEXTUAL, keyword_enum },
-	{ "minimum", NUMERIC, keyword_minimum },
-	{ "maximum", NUMERIC, keyword_maximum },
-	{ "items", BIT(SCHEMA_ARRAY), compile_items },
-};
-
-static const struct keyword *
-find_keyword(struct slice name)
+int
+compile_pattern(
+    struct compiler *c, const struct where *w, struct slice text, const struct pattern **ret)
 {
-	size_t i;
-
-	for (i = 0; i < countof(keywords); i++)
-		if (slice_is(name, keywords[i].name))
-			return &keywords[i];
-	return NULL;
-}
-
-static int
-compile_type(struct compiler *c, const struct where *w, const struct value *map,
-    unsigned allowed, enum schema_type *ret)
-{
-	struct where at = { w, slice_of("type") };
-	struct value v;
-	size_t i;
-
-	if (map->type != VALUE_MAP)
-		return fail(c, w, "is not a schema");
-	if (!value_get(map->raw, "type", &v))
-		return fail(c, w, "has no type");
-	for (i = 0; v.type == VALUE_STR && i < countof(type_names); i++) {
-		if (!slice_is(v.bytes, type_names[i]) || (BIT(i) & allowed) == 0)
-			continue;
-		*ret = (enum schema_type)i;
-		return 0;
-	}
-	return fail(c, &at, "is not a type that is offered here");
-}
-
-/* Reads every keyword of a property or of its items into `p`. */
-static int
-compile_rules(struct compiler *c, const struct where *w, const struct value *map,
-    enum schema_type type, struct property *p)
-{
-	struct slice in = map->raw;
-	const struct keyword *k;
-	struct where at = { w, { NULL, 0 } };
-	struct value v;
-	uint32_t i;
+	const char *why = "";
+	size_t n;
 	int r;
 
-	value_next(&in);
-	for (i = 0; i < map->count; i++) {
-		at.key = value_next(&in).bytes;
-		v = value_skip(&in);
-		k = find_keyword(at.key);
-		if (k == NULL)
-			return fail(c, &at, "is not a keyword that is offered here");
-		if ((k->types & BIT(type)) == 0)
-			return fail(c, &at, "says nothing about this type");
-		r = k->read(c, &at, &v, p);
-		if (r < 0)
-			return r;
-	}
-	if (p->min_length > p->max_length ||
-	    (p->has_minimum && p->has_maximum && p->minimum > p->maximum))
-		return fail(c, w, "can be met by no value");
-	return 0;
-}
-
-static int
-compile_items(
-    struct compiler *c, const struct where *w, const struct value *v, struct property *p)
-{
-	enum schema_type type;
-	int r;
-
-	r = compile_type(c, w, v, TEXTUAL, &type);
-	return r < 0 ? r : compile_rules(c, w, v, type, p);
-}
-
-static int
-compile_property(
-    struct compiler *c, const struct where *w, const struct value *v, struct property *p)
-{
-	struct value items;
-	int r;
-
-	*p = (struct property){ .max_length = UINT64_MAX };
-	if (w->key.n == 0 || w->key.n > NAME_MAX_BYTES || memchr(w->key.p, 0, w->key.n) != NULL)
-		return fail(c, w, "has a name that is not 1 to 256 bytes without a NUL");
-	r = compile_type(c, w, v, ALL, &p->type);
+	r = pattern_compile(text, &c->schema->zone, ret, &why);
 	if (r < 0)
-		return r;
-	if (p->type == SCHEMA_ARRAY && !value_get(v->raw, "items", &items))
-		return fail(c, w, "has no items");
-	p->name.p = (const uint8_t *)zone_text(&c->schema->zone, w->key);
-	p->name.n = w->key.n;
-	if (p->name.p == NULL)
-		return -ENOMEM;
-	return compile_rules(c, w, v, p->type, p);
-}
-
-/* ---- keywords of the root ------------------------------------------------------------- */
-
-static int
-root_text(struct compiler *c, const struct where *w, const struct value *v)
-{
-	return keyword_text(c, w, v, NULL);
-}
-
-static int
-root_type(struct compiler *c, const struct where *w, const struct value *v)
-{
-	if (v->type != VALUE_STR || !slice_is(v->bytes, "object"))
-		return fail(c, w, "is not object");
+		return r == -EINVAL ? compile_fail(c, w, why) : r;
+	n = pattern_size(*ret);
+	c->instructions += n;
+	if (c->instructions > SCHEMA_PATTERNS_MAX)
+		return compile_fail(c, w, "is one pattern too many: all of them are too large");
+	if (pattern_scratch(n) > c->schema->scratch)
+		c->schema->scratch = pattern_scratch(n);
 	return 0;
 }
 
-static int
-root_additional(struct compiler *c, const struct where *w, const struct value *v)
-{
-	if (v->type != VALUE_BOOL)
-		return fail(c, w, "is neither true nor false");
-	c->schema->open = v->boolean;
-	return 0;
-}
+/* ---- names ---------------------------------------------------------------------------- */
 
 static int
-root_properties(struct compiler *c, const struct where *w, const struct value *v)
+compare_names(const void *a, const void *b)
 {
-	struct schema *s = c->schema;
-	struct where at = { w, { NULL, 0 } };
+	return schema_order(
+	    ((const struct name_rule *)a)->name, ((const struct name_rule *)b)->name);
+}
+
+/* How many names a value of `v` names: the keys of a map and what it lists. */
+static size_t
+count_names(const struct value *v)
+{
 	struct slice in = v->raw;
-	struct value property;
+	size_t n = v->raw.n > 0 ? v->count : 0;
+	struct value part;
 	uint32_t i;
-	int r;
 
-	if (v->type != VALUE_MAP)
-		return fail(c, w, "is not a map of schemas");
-	if (v->count > SCHEMA_PROPERTIES_MAX)
-		return fail(c, w, "has more than 128 members");
-	s->properties = zone_alloc(&s->zone, v->count, sizeof(*s->properties));
-	if (s->properties == NULL)
-		return -ENOMEM;
-	value_next(&in);
+	if (n == 0 || v->type != VALUE_MAP)
+		return n;
+	value_open(&in);
 	for (i = 0; i < v->count; i++) {
-		at.key = value_next(&in).bytes;
-		property = value_skip(&in);
-		r = compile_property(c, &at, &property, &s->properties[i]);
-		if (r < 0)
-			return r;
+		value_key(&in);
+		part = value_skip(&in);
+		if (part.type == VALUE_ARRAY)
+			n += part.count;
 	}
-	s->n = v->count;
-	qsort(s->properties, s->n, sizeof(*s->properties), schema_compare_properties);
-	return 0;
+	return n;
 }
 
-/* After root_properties(), which it needs. */
+/* Adds a list of names; refuses what is none, and what stands there twice. */
 static int
-root_required(struct compiler *c, const struct where *w, const struct value *v)
+add_list(struct compiler *c, struct object_rules *o, const struct where *w,
+    const struct value *v, bool required)
 {
 	struct slice in = v->raw;
-	struct property *p;
+	size_t first = o->nnames, i, k;
 	struct value name;
-	uint32_t i;
 
 	if (v->type != VALUE_ARRAY)
-		return fail(c, w, "is not a list of names");
-	value_next(&in);
+		return compile_fail(c, w, "is not a list of names");
+	value_open(&in);
 	for (i = 0; i < v->count; i++) {
 		name = value_skip(&in);
 		if (name.type != VALUE_STR)
-			return fail(c, w, "is not a list of names");
-		p = schema_find(c->schema, name.bytes);
-		if (p == NULL)
-			return fail(c, w, "names something that properties does not have");
-		if (p->required)
-			return fail(c, w, "has the same name twice");
-		p->required = true;
+			return compile_fail(c, w, "is not a list of names");
+		for (k = first; k < o->nnames; k++)
+			if (slice_equal(o->names[k].name, name.bytes))
+				return compile_fail(c, w, "has the same name twice");
+		o->names[o->nnames++] = (struct name_rule){ name.bytes, NULL, required };
 	}
 	return 0;
 }
 
 static int
-root_any(struct compiler *c, const struct where *w, const struct value *v)
+add_properties(
+    struct compiler *c, struct object_rules *o, const struct where *w, const struct value *v)
 {
-	(void)c, (void)w, (void)v;
-	return 0;
+	const struct where *all, *at;
+	struct slice in = v->raw, key;
+	struct value part;
+	uint32_t i;
+	int r = 0;
+
+	all = compile_where(c, w, slice_of("properties"));
+	value_open(&in);
+	for (i = 0; i < v->count && r == 0; i++) {
+		key = value_key(&in);
+		part = value_skip(&in);
+		at = all == NULL ? NULL : compile_where(c, all, key);
+		if (at == NULL)
+			return -ENOMEM;
+		o->names[o->nnames] = (struct name_rule){ key, NULL, false };
+		r = compile_node(c, at, &part, &o->names[o->nnames++].node);
+	}
+	return r;
 }
 
-/* In the order in which they are read. */
-static const struct {
-	const char *name;
-	int (*read)(struct compiler *c, const struct where *w, const struct value *v);
-} roots[] = {
-	{ "type", root_type },
-	{ "properties", root_properties },
-	{ "required", root_required },
-	{ "additionalProperties", root_additional },
-	{ "$schema", root_text },
-	{ "title", root_text },
-	{ "description", root_text },
-	{ "default", root_any },
-};
-
+/* Adds the names of dependencies, and compiles those that are schemas. */
 static int
-compile_root(struct compiler *c, struct slice packed)
+add_dependencies(
+    struct compiler *c, struct object_rules *o, const struct where *w, const struct value *v)
 {
-	struct where at = { NULL, { NULL, 0 } };
-	struct slice in = packed;
-	struct value root, v;
-	size_t i, k;
-	int r;
+	const struct where *all, *at;
+	struct slice in = v->raw, key;
+	struct dependency *d;
+	struct value part;
+	int r = 0;
 
-	root = value_next(&in);
-	if (root.type != VALUE_MAP)
-		return fail(c, NULL, "is not a schema");
-	for (i = 0; i < root.count; i++) {
-		at.key = value_next(&in).bytes;
-		value_skip(&in);
-		for (k = 0; k < countof(roots); k++)
-			if (slice_is(at.key, roots[k].name))
-				break;
-		if (k == countof(roots))
-			return fail(c, &at, "is not a keyword that is offered here");
+	all = compile_where(c, w, slice_of("dependencies"));
+	o->dependencies = zone_alloc(&c->schema->zone, v->count, sizeof(*o->dependencies));
+	if (all == NULL || o->dependencies == NULL)
+		return -ENOMEM;
+	value_open(&in);
+	while (o->ndependencies < v->count && r == 0) {
+		key = value_key(&in);
+		part = value_skip(&in);
+		at = compile_where(c, all, key);
+		if (at == NULL)
+			return -ENOMEM;
+		d = &o->dependencies[o->ndependencies++];
+		o->names[o->nnames++] = (struct name_rule){ key, NULL, false };
+		if (part.type == VALUE_ARRAY)
+			r = add_list(c, o, at, &part, false);
+		else
+			r = compile_node(c, at, &part, &d->node);
 	}
-	if (!value_get(packed, "type", &v))
-		return fail(c, NULL, "has no type");
-	for (k = 0; k < countof(roots); k++) {
-		if (!value_get(packed, roots[k].name, &v))
+	return r;
+}
+
+/* Sorts, and makes one of those of the same name. */
+static int
+merge_names(struct object_rules *o)
+{
+	struct name_rule *at = o->names;
+	size_t i;
+
+	if (o->nnames == 0)
+		return 0;
+	if (heapsort(o->names, o->nnames, sizeof(*o->names), compare_names) < 0)
+		return -ENOMEM;
+	for (i = 1; i < o->nnames; i++) {
+		if (!slice_equal(o->names[i].name, at->name)) {
+			*++at = o->names[i];
 			continue;
-		at.key = slice_of(roots[k].name);
-		r = roots[k].read(c, &at, &v);
-		if (r < 0)
-			return r;
+		}
+		at->required = at->required || o->names[i].required;
+		if (o->names[i].node != NULL)
+			at->node = o->names[i].node;
+	}
+	o->nnames = (size_t)(at - o->names) + 1;
+	for (i = 0; i < o->nnames; i++)
+		if (o->names[i].required)
+			o->required.words[i / 64] |= UINT64_C(1) << i % 64;
+	return 0;
+}
+
+static size_t
+index_of(const struct object_rules *o, struct slice name)
+{
+	return (size_t)(schema_find(o, name) - o->names);
+}
+
+/* Where the names of dependencies have come to be. */
+static int
+index_dependencies(struct compiler *c, struct object_rules *o, const struct value *v)
+{
+	struct slice in = v->raw;
+	struct dependency *d;
+	struct value part;
+	size_t i, k;
+
+	value_open(&in);
+	for (i = 0; i < o->ndependencies; i++) {
+		d = &o->dependencies[i];
+		d->name = index_of(o, value_key(&in));
+		if (d->node != NULL) {
+			value_skip(&in);
+			continue;
+		}
+		part = value_open(&in);
+		d->needs = zone_alloc(&c->schema->zone, part.count, sizeof(*d->needs));
+		if (d->needs == NULL)
+			return -ENOMEM;
+		for (k = 0; k < part.count; k++)
+			d->needs[k] = index_of(o, value_key(&in));
+		d->nneeds = part.count;
 	}
 	return 0;
 }
 
 int
-schema_compile(struct slice packed, struct schema **ret, char *err, size_t cap)
+compile_names(struct compiler *c, struct parts *p, const struct where *w)
 {
-	struct compiler c = { calloc(1, sizeof(struct schema)), err, cap };
+	const struct where required = { w, slice_of("required") };
+	struct object_rules *o = &p->object;
+	size_t n = count_names(&p->properties) + count_names(&p->required) +
+		   count_names(&p->dependencies);
+	int r = 0;
+
+	/* Lists are compared pairwise, and a check marks what it has seen. */
+	if (n > SCHEMA_NAMES_MAX)
+		return compile_fail(c, w, "names more than 512 members");
+	o->names = zone_alloc(&c->schema->zone, n, sizeof(*o->names));
+	if (o->names == NULL)
+		return -ENOMEM;
+	if (p->properties.raw.n > 0)
+		r = add_properties(c, o, w, &p->properties);
+	if (r == 0 && p->required.raw.n > 0)
+		r = add_list(c, o, &required, &p->required, true);
+	if (r == 0 && p->dependencies.raw.n > 0)
+		r = add_dependencies(c, o, w, &p->dependencies);
+	if (r == 0)
+		r = merge_names(o);
+	if (r == 0 && p->dependencies.raw.n > 0)
+		r = index_dependencies(c, o, &p->dependencies);
+	return r;
+}
+
+/* ---- all of it ------------------------------------------------------------------------ */
+
+static int
+compile_all(struct compiler *c, struct slice packed)
+{
+	struct schema_node *root;
+	struct slice in;
+	struct value v;
 	int r;
 
-	if (c.schema == NULL)
+	c->schema->text = malloc(packed.n);
+	if (c->schema->text == NULL)
 		return -ENOMEM;
-	r = compile_root(&c, packed);
+	memcpy(c->schema->text, packed.p, packed.n);
+	c->text = in = (struct slice){ c->schema->text, packed.n };
+	v = value_skip(&in);
+	r = compile_node(c, NULL, &v, &root);
+	if (r == 0)
+		r = compile_refs(c);
+	if (r == 0)
+		c->schema->root = c->nodes[0];
+	return r;
+}
+
+int
+schema_compile(struct slice packed, struct schema **ret, char *err, size_t cap)
+{
+	cleanup_free struct compiler *c = calloc(1, sizeof(*c));
+	int r;
+
+	if (c == NULL)
+		return -ENOMEM;
+	c->err = err;
+	c->cap = cap;
+	c->schema = calloc(1, sizeof(*c->schema));
+	r = c->schema == NULL ? -ENOMEM : compile_all(c, packed);
 	if (r < 0) {
-		schema_destroy(c.schema);
+		schema_destroy(c->schema);
 		return r;
 	}
-	*ret = c.schema;
+	*ret = c->schema;
 	return 0;
 }

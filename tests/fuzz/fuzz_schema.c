@@ -3,8 +3,8 @@
  *
  * Input: u16 big-endian length of a packed schema, the schema, a packed value.
  * Properties: what passes the walk never does harm; an error is a text; a schema means
- * the same twice; arguments that pass hold every required property; what a template makes
- * of them is a path, and the same path packed.
+ * the same twice, and the same of an equal value; arguments that pass hold every required
+ * property; what a template makes of them is a path, and the same path packed.
  */
 #include <assert.h>
 #include <stddef.h>
@@ -13,6 +13,7 @@
 
 #include "broker/requirement.h"
 #include "broker/schema.h"
+#include "broker/schema_value.h"
 #include "common/walk.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -48,17 +49,36 @@ resolve(const struct schema *s, const char *text, struct slice arguments, bool p
 	requirement_destroy(t);
 }
 
+/* 1.0 for 1 and the order of members are the same to a schema, unless it is too costly. */
+static void
+check_equal(const struct schema *s, struct slice arguments, bool passed, const char *err)
+{
+	struct buf b = { 0 };
+	char again[64] = "";
+	bool same;
+
+	assert(value_equal_form(arguments, &b) == 0);
+	same = (schema_check(s, buf_slice(&b), again, sizeof(again)) == 0) == passed;
+	assert(same || strstr(err, "costly") != NULL || strstr(again, "costly") != NULL);
+	buf_finish(&b);
+}
+
 static void
 check(const struct schema *s, struct slice schema, struct slice arguments)
 {
 	struct value required, name, v;
-	char err[32];
+	char err[64] = "", shorter[9];
 	uint32_t i;
 	bool passed;
 
 	passed = schema_check(s, arguments, err, sizeof(err)) == 0;
 	assert(passed || strlen(err) < sizeof(err));
-	if (passed && value_get(schema, "required", &required)) {
+	assert((schema_check(s, arguments, shorter, sizeof(shorter)) == 0) == passed);
+	assert(passed || strlen(shorter) < sizeof(shorter));
+	check_equal(s, arguments, passed, err);
+	if (!schema_is_of_objects(s))
+		return;
+	if (passed && !value_get(schema, "$ref", &v) && value_get(schema, "required", &required)) {
 		value_next(&required.raw);
 		for (i = 0; i < required.count; i++) {
 			name = value_next(&required.raw);

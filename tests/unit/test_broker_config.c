@@ -322,7 +322,8 @@ MISTAKE(no_provider, d->tool[1].provider = 2)
 MISTAKE(far_provider, d->tool[1].provider = UINT32_MAX)
 MISTAKE(
     bad_schema, d->tool[1].input = json_value(&d->purposes,
-		    "{'type':'object','properties':{'path':{'type':'string','pattern':'x'}}}"))
+		    "{'type':'object','properties':{'path':{'type':'string','pattern':'x)'}}}"))
+MISTAKE(any_type, d->tool[1].input = json_value(&d->purposes, "{'properties':{}}"))
 MISTAKE(other_argument, d->tool[0].path = S("{pth}"))
 MISTAKE(dots, d->tool[0].path = S("docs/../{path}"))
 MISTAKE(bad_subject, d->grant[0].subject = S("r0"))
@@ -361,7 +362,8 @@ static const struct {
 	{ no_provider, "config.tool 2 (a)", "provider", "is the index of no provider" },
 	{ far_provider, "config.tool 2 (a)", "provider", "is the index of no provider" },
 	{ bad_schema, "config.tool 2 (a)", "input",
-	    "/properties/path/pattern: is not a keyword that is offered here" },
+	    "/properties/path/pattern: has a ) too many" },
+	{ any_type, "config.tool 2 (a)", "input", "/: has no type object" },
 	{ other_argument, "config.tool 1 (files.read)", "path",
 	    "{pth} is not an argument of the tool" },
 	{ dots, "config.tool 1 (files.read)", "path", "a segment is . or .." },
