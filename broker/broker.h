@@ -435,6 +435,8 @@ void record_init(
 /* As journal_append(). */
 int record_append(
     const struct record *r, enum journal_class class, journal_fn *done, void *arg);
+/* Why it was denied, the grant that came closest, and what that one lacks. */
+void record_denial(struct record *r, const struct decision *d);
 /* A text, or bytes, into an optional member of a struct msg_record. */
 #define RECORD_TEXT(m, member, text) RECORD_SLICE(m, member, slice_of(text))
 #define RECORD_SLICE(m, field, slice) ((m)->has_##field = true, (m)->field = (slice))

@@ -231,12 +231,7 @@ deny(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *m,
 	struct record r;
 
 	decision_record_init(&r, op, "authorization.checked", m, tool, need);
-	r.m.has_outcome = true;
-	r.m.outcome = record_outcome_denied;
-	RECORD_TEXT(&r.m, reason, v.code);
-	RECORD_TEXT(&r.m, cause, v.cause);
-	if (d->grant != NULL)
-		RECORD_TEXT(&r.m, grant, d->grant->id);
+	record_denial(&r, d);
 	record_append(&r, JOURNAL_EFFECT, NULL, NULL);
 	refuse(op, msgid, m, &v);
 }

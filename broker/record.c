@@ -128,6 +128,23 @@ record_init(struct record *r, struct broker *b, const struct operation *op, cons
 	RECORD_TEXT(&r->m, owner, b->config->owner);
 }
 
+void
+record_denial(struct record *r, const struct decision *d)
+{
+	const struct grant *closest = d->grant != NULL ? d->grant : d->closest;
+
+	r->m.has_outcome = true;
+	r->m.outcome = record_outcome_denied;
+	RECORD_TEXT(&r->m, reason, verdict_name(d->verdict));
+	RECORD_TEXT(&r->m, cause, decision_cause(d));
+	if (closest != NULL)
+		RECORD_TEXT(&r->m, grant, closest->id);
+	if (d->missing != MISSING_none)
+		RECORD_TEXT(&r->m, detail, missing_name(d->missing));
+	else if (d->link != NULL)
+		RECORD_TEXT(&r->m, detail, d->link->id);
+}
+
 int
 record_append(const struct record *r, enum journal_class class, journal_fn *done, void *arg)
 {

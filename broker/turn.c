@@ -97,29 +97,28 @@ authority_record(struct operation *op)
 static int
 admission_record(struct operation *op, const struct decision *d, const char *runtime)
 {
-	bool allowed = d->verdict == VERDICT_allowed;
 	struct record r;
 	struct buf path = { 0 };
 	int ret;
 
 	record_init(&r, op->broker, op, "authorization.checked");
-	r.m.has_outcome = r.m.has_source = r.m.has_path = true;
-	r.m.outcome = allowed ? record_outcome_allowed : record_outcome_denied;
+	r.m.has_source = r.m.has_path = true;
 	r.m.source = record_source_kernel;
 	RECORD_TEXT(&r.m, action, EXECUTION_ACTION);
 	RECORD_TEXT(&r.m, resource, EXECUTION_NAMESPACE);
 	pack_array(&path, 1);
 	pack_str(&path, runtime);
 	r.m.path = buf_slice(&path);
-	RECORD_TEXT(&r.m, reason, verdict_name(d->verdict));
-	if (d->grant != NULL)
+	if (d->verdict == VERDICT_allowed) {
+		r.m.has_outcome = true;
+		r.m.outcome = record_outcome_allowed;
+		RECORD_TEXT(&r.m, reason, "allowed");
 		RECORD_TEXT(&r.m, grant, d->grant->id);
-	if (allowed && d->grant->bounded) {
-		r.m.has_uses = true;
+		r.m.has_uses = d->grant->bounded;
 		r.m.uses = 1;
+	} else {
+		record_denial(&r, d);
 	}
-	if (!allowed)
-		RECORD_TEXT(&r.m, cause, decision_cause(d));
 	ret = record_append(&r, JOURNAL_EFFECT, NULL, NULL);
 	buf_finish(&path);
 	return ret;

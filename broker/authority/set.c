@@ -329,61 +329,6 @@ principal_unlist(struct member *m)
 		p->last = before;
 }
 
-/* ---- families -------------------------------------------------------------------------- */
-
-static void
-child_join(struct member *m, struct member *parent)
-{
-	m->parent = parent;
-	m->link = grant_link_fault(m->grant, parent->grant);
-	m->sibling = parent->children;
-	parent->children = m;
-}
-
-static void
-family_join(struct grant_set *set, struct member *m)
-{
-	const struct grant *g = m->grant;
-	struct member *parent, **at, *orphan;
-
-	if (g->parent != NULL) {
-		parent = member_find(set, g->parent, strlen(g->parent));
-		if (parent != NULL) {
-			child_join(m, parent);
-		} else {
-			m->sibling = set->orphans;
-			set->orphans = m;
-		}
-	}
-	for (at = &set->orphans; (orphan = *at) != NULL;) {
-		if (strcmp(orphan->grant->parent, g->id) == 0) {
-			*at = orphan->sibling;
-			child_join(orphan, m);
-		} else {
-			at = &orphan->sibling;
-		}
-	}
-}
-
-static void
-family_leave(struct grant_set *set, struct member *m)
-{
-	struct member **at, *child;
-
-	while ((child = m->children) != NULL) {
-		m->children = child->sibling;
-		child->parent = NULL;
-		child->sibling = set->orphans;
-		set->orphans = child;
-	}
-	if (m->grant->parent == NULL)
-		return;
-	at = m->parent != NULL ? &m->parent->children : &set->orphans;
-	while (*at != m)
-		at = &(*at)->sibling;
-	*at = m->sibling;
-}
-
 /* ---- the set --------------------------------------------------------------------------- */
 
 static void
@@ -413,7 +358,8 @@ grant_set_create(enum revocation revocation)
 	set->revocation = revocation;
 	if (table_init(&set->members) < 0 || table_init(&set->names) < 0 ||
 	    table_init(&set->principals) < 0 || table_init(&set->places) < 0 ||
-	    table_init(&set->offers) < 0 || name_intern(set, "*", &star) < 0) {
+	    table_init(&set->orphans) < 0 || table_init(&set->offers) < 0 ||
+	    name_intern(set, "*", &star) < 0) {
 		grant_set_destroy(set);
 		return NULL;
 	}
@@ -447,6 +393,7 @@ grant_set_destroy(struct grant_set *set)
 			free(e);
 		}
 	}
+	table_finish(&set->orphans);
 	free_items(&set->members);
 	free_items(&set->names);
 	free_items(&set->principals);
@@ -473,7 +420,7 @@ grant_set_add(struct grant_set *set, struct grant *g)
 		return -ENOMEM;
 	m->grant = g;
 	m->order = set->order;
-	if (principal_join(set, m) < 0)
+	if (family_reserve(set, g) < 0 || principal_join(set, m) < 0)
 		goto fail;
 	for (i = 0; i < g->ncapabilities; i++)
 		if (index_capability(set, m, &g->capabilities[i]) < 0)

@@ -78,7 +78,7 @@ struct member {
 	struct member *next; /* of the principal */
 	struct entry *entries;
 	struct member *parent;		   /* NULL: a root, or an orphan */
-	struct member *children, *sibling; /* siblings, or the set's orphans */
+	struct member *children, *sibling; /* siblings have a parent, or wait for one */
 	enum chain_fault link;		   /* to the parent, whatever the time */
 };
 
@@ -88,8 +88,9 @@ struct grant_set {
 	const struct ceiling *ceiling;
 	uint64_t revision, order;
 	struct table members, names, principals, places, offers;
+	struct table orphans; /* of each parent that is not here the first who waits for it */
 	uint32_t nnames;
-	struct member *orphans; /* that have a parent, which is not here */
+	size_t nchildren; /* members that name a parent */
 };
 
 /* ---- set.c ---- */
@@ -113,6 +114,14 @@ offer_hash(uint64_t hash, uint32_t action)
 {
 	return hash_mix(hash, action);
 }
+
+/* ---- family.c ---- */
+
+/* Room for one member more; 0, or -ENOMEM.  Then family_join() and family_leave() cannot fail. */
+int family_reserve(struct grant_set *set, const struct grant *g);
+/* Finds a new member's parent, and its children among those who waited for it. */
+void family_join(struct grant_set *set, struct member *m);
+void family_leave(struct grant_set *set, struct member *m);
 
 /* ---- standing.c ---- */
 

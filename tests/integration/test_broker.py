@@ -63,6 +63,9 @@ class Turn(unittest.TestCase):
         r = self.record("authorization.checked", outcome="denied")
         self.assertEqual((r["resource"], r["path"], r["cause"]),
                          ("workspace", ["secret", "a"], "capability"))
+        # The operator learns which grant came closest and what it lacks, the runtime nothing.
+        self.assertEqual((r["grant"], r["detail"]), ("g-docs", "path"))
+        self.assertNotIn("g-docs", str(turn["output"]))
 
     def test_a_sibling_with_the_same_prefix_is_denied(self):  # TU-35
         self.assertEqual(self.run_turn(one_call(path="docs2/a"))["output"]["status"], "denied")

@@ -102,7 +102,7 @@ random_child(struct world *w, size_t i, size_t parent)
 	if (pick(4) != 0) {
 		g->subject = "agent:a";
 		p->subject = "human:h";
-		p->bounded = pick(8) == 0;
+		p->bounded = pick(4) == 0;
 		p->delegation_depth = pick(4);
 		p->revoked_at_ms = 0;
 		p->issued_at_ms = 998;

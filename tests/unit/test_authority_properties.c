@@ -57,7 +57,7 @@ START_TEST(decisions_are_those_of_the_model) /* TU-33 to TU-46, D-7 */
 	for (chain = CHAIN_ok; chain <= CHAIN_parent_not_found; chain++)
 		if (chain !=
 		    CHAIN_too_long) /* longer than this world: test_authority_chain.c */
-			ck_assert_msg(chains[chain] >= n / 4000, "%s", chain_fault_name(chain));
+			ck_assert_msg(chains[chain] >= n / 5000, "%s", chain_fault_name(chain));
 }
 END_TEST
 
