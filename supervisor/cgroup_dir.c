@@ -28,14 +28,15 @@ lock_dir(int at_fd, const char *name)
 }
 
 /* Does `path` still name what `fd` holds?  A sweep may have locked and removed it before we
- * had the lock. */
-static bool
+ * had the lock: -ENOENT.  0, or a negative errno. */
+static int
 still_named(const char *path, int fd)
 {
 	struct stat here, held;
 
-	return stat(path, &here) == 0 && fstat(fd, &held) == 0 && here.st_ino == held.st_ino &&
-	       here.st_dev == held.st_dev;
+	if (stat(path, &here) < 0 || fstat(fd, &held) < 0)
+		return -errno;
+	return here.st_ino == held.st_ino && here.st_dev == held.st_dev ? 0 : -ENOENT;
 }
 
 /*
@@ -47,7 +48,7 @@ cgroup_dir_make(const char *base, struct cgroup_dir *ret)
 {
 	static unsigned counter;
 	cleanup_free char *path = NULL;
-	int fd = -EEXIST;
+	int fd = -EEXIST, error;
 
 	for (int tries = 0; tries < NAMES_MAX; tries++) {
 		free(path);
@@ -62,9 +63,10 @@ cgroup_dir_make(const char *base, struct cgroup_dir *ret)
 			return -errno;
 		}
 		fd = lock_dir(AT_FDCWD, path);
-		if (fd >= 0 && !still_named(path, fd)) {
+		error = fd >= 0 ? still_named(path, fd) : 0;
+		if (error < 0) {
 			close(fd);
-			fd = -ENOENT;
+			fd = error;
 		}
 		if (fd >= 0) {
 			*ret = (struct cgroup_dir){ .path = path, .fd = fd };
