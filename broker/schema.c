@@ -88,6 +88,7 @@ check_contains(
 	uint32_t i;
 	int r;
 
+	c->left -= v->count;
 	value_open(&in);
 	for (i = 0; i < v->count; i++) {
 		item = value_skip(&in);
@@ -111,6 +112,7 @@ check_items(
 	uint32_t i;
 	int r = 0;
 
+	c->left -= v->count;
 	value_open(&in);
 	for (i = 0; i < v->count && r == 0; i++) {
 		item = value_skip(&in);

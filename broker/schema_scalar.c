@@ -161,7 +161,7 @@ check_text(
 
 	/* A character has one to four bytes, which mostly settles it without counting. */
 	if (length > t->max || (length + 3) / 4 < t->min) {
-		c->left -= (int64_t)(length / 64);
+		c->left -= (int64_t)(length / 8);
 		length = characters(v->bytes);
 		if (length < t->min)
 			return check_refuse(c, n, at, "minLength", "is shorter than minLength");
@@ -196,7 +196,7 @@ check_number(
 	if (!rules->has_multiple)
 		return 0;
 	/* A float is written and read again until it is the same. */
-	c->left -= value_is_subnormal(v) ? 1500 : v->type == VALUE_FLOAT ? 128 : 8;
+	c->left -= value_is_subnormal(v) ? 1000 : v->type == VALUE_FLOAT ? 64 : 8;
 	if (!decimal_is_multiple(value_decimal(v), rules->multiple))
 		return check_refuse(c, n, at, "multipleOf", "is no multiple of multipleOf");
 	return 0;
@@ -234,7 +234,7 @@ check_sets(
 
 	/* Of everything else the walk lets one form through. */
 	if (v->type == VALUE_FLOAT || v->type == VALUE_ARRAY || v->type == VALUE_MAP) {
-		c->left -= (int64_t)(form.n / 2);
+		c->left -= (int64_t)(form.n * 2); /* its members may have to be sorted */
 		if (c->left < 0)
 			return -E2BIG;
 		r = value_equal_form(v->raw, &b);
@@ -288,7 +288,7 @@ check_unique(
 	while (v->count >> rounds > 0)
 		rounds++;
 	/* The forms are made once and compared, each with each round's neighbour. */
-	c->left -= (int64_t)(v->raw.n / 2 + rounds * (2ull * v->count + v->raw.n / 64));
+	c->left -= (int64_t)(v->raw.n * 2 + rounds * (2ull * v->count + v->raw.n / 64));
 	if (c->left < 0)
 		return -E2BIG;
 	r = value_equal_form(v->raw, &b);

@@ -258,6 +258,7 @@ static const struct {
 	{ "{'uniqueItems':true}", 32000, false, false },
 	{ "{'items':{'type':'integer','multipleOf':1,'minimum':0}}", 32000, false, false },
 	{ "{'items':{'enum':[{},[],1.5]}}", 1, false, false },
+	{ "{'minLength':100000}", 200000, true, false },
 	{ "{'pattern':'^[\\\\s\\\\S]*$'}", 200000, true, false },
 	{ "{'pattern':'^(a|[b-z])*$'}", 60000, true, false },
 	{ "{'pattern':'(x+x+)+y'}", 60000, true, false },
