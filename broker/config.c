@@ -105,7 +105,9 @@ check_unique(
 		return config_out_of_memory(r);
 	for (i = 0; i < n; i++)
 		names[i] = *(const char *const *)((const char *)elements + i * size);
-	qsort(names, n, sizeof(*names), compare_names);
+	/* Not qsort(): glibc's asks the kernel how much memory there is, which our list forbids. */
+	if (heapsort(names, n, sizeof(*names), compare_names) < 0)
+		return config_out_of_memory(r);
 	for (i = 1; i < n; i++) {
 		if (strcmp(names[i - 1], names[i]) != 0)
 			continue;
@@ -145,8 +147,8 @@ index_names(struct config_reader *r)
 		return config_out_of_memory(r);
 	for (i = 0; i < c->ntools; i++)
 		c->by_name[i] = &c->tools[i];
-	qsort(c->by_name, c->ntools, sizeof(*c->by_name), compare_tools);
-	return 0;
+	return heapsort(c->by_name, c->ntools, sizeof(*c->by_name), compare_tools) < 0 ?
+	    config_out_of_memory(r) : 0;
 }
 
 /* No two ids are the same and no grant has a fault: only memory can be missing now. */

@@ -296,7 +296,9 @@ canonical_map(struct slice *s, uint32_t count, struct buf *b)
 		pairs[i].key = key.bytes;
 		pairs[i].value = value_skip(s).raw;
 	}
-	qsort(pairs, count, sizeof *pairs, compare_pairs);
+	/* Not qsort(): glibc's asks the kernel how much memory there is, which no list allows. */
+	if (heapsort(pairs, count, sizeof *pairs, compare_pairs) < 0)
+		r = -ENOMEM;
 	pack_map(b, count);
 	for (i = 0; i < count && r == 0; i++) {
 		pack_str_n(b, pairs[i].key.p, pairs[i].key.n);

@@ -13,7 +13,8 @@
 #define KEYS_INLINE 96
 
 struct key {
-	uint32_t offset, n;
+	const uint8_t *p;
+	uint32_t n;
 };
 
 /* An open array or map. */
@@ -24,7 +25,7 @@ struct level {
 };
 
 struct walk {
-	const uint8_t *start, *p, *end;
+	const uint8_t *p, *end;
 	struct level *top; /* the innermost open one; level[0] holds the value itself */
 	struct level level[1 + VALUE_DEPTH_MAX];
 	uint32_t nodes;
@@ -217,7 +218,7 @@ grow_keys(struct walk *w)
 	uint32_t cap = w->keys_cap * 4;
 	struct key *grown;
 
-	/* The count of values bounds this: 768 KiB at most. */
+	/* The count of values bounds this: 1.5 MiB at most. */
 	grown = malloc(cap * sizeof *grown);
 	if (grown == NULL)
 		return -ENOMEM;
@@ -250,20 +251,19 @@ key(struct walk *w)
 	}
 	if (w->nkeys == w->keys_cap && (r = grow_keys(w)) < 0)
 		return r;
-	w->keys[w->nkeys++] = (struct key) { (uint32_t)(w->p - w->start) - n, n };
+	w->keys[w->nkeys++] = (struct key) { w->p - n, n };
 	return 0;
 }
 
 static int
-compare_keys(const void *a, const void *b, void *start)
+compare_keys(const void *a, const void *b)
 {
 	const struct key *x = a, *y = b;
-	const uint8_t *p = start;
 
 	/* Any order will do; lengths are cheapest. */
 	if (x->n != y->n)
 		return x->n < y->n ? -1 : 1;
-	return memcmp(p + x->offset, p + y->offset, x->n);
+	return memcmp(x->p, y->p, x->n);
 }
 
 /* The map on top is complete: no two of its keys may be equal. */
@@ -272,24 +272,25 @@ close_map(struct walk *w)
 {
 	struct key *keys = w->keys + w->top->first_key;
 	uint32_t n = w->nkeys - w->top->first_key, i, j;
-	uint8_t *start = (uint8_t *)(uintptr_t)w->start;
 
 	w->nkeys = w->top->first_key;
 	if (n <= PAIRWISE_MAX) {
 		for (i = 1; i < n; i++)
 			for (j = 0; j < i; j++)
 				if (keys[i].n == keys[j].n &&
-				    compare_keys(keys + i, keys + j, start) == 0)
+				    compare_keys(keys + i, keys + j) == 0)
 					goto duplicate;
 		return 0;
 	}
-	qsort_r(keys, n, sizeof *keys, compare_keys, start);
+	/* Not qsort(): glibc's asks the kernel how much memory there is, which no list allows. */
+	if (heapsort(keys, n, sizeof *keys, compare_keys) < 0)
+		return -ENOMEM;
 	for (i = 1; i < n; i++)
-		if (compare_keys(keys + i, keys + i - 1, start) == 0)
+		if (compare_keys(keys + i, keys + i - 1) == 0)
 			goto duplicate;
 	return 0;
 duplicate:
-	w->p = w->start + keys[i].offset;
+	w->p = keys[i].p;
 	return bad(w, "duplicate key");
 }
 
@@ -321,7 +322,7 @@ walk_value(const uint8_t *p, size_t n, struct fault *fault)
 	struct walk w;
 	int r;
 
-	w.start = w.p = p;
+	w.p = p;
 	w.end = p + n;
 	w.top = w.level;
 	w.level[0] = (struct level) { .left = 1 };

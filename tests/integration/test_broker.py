@@ -82,6 +82,14 @@ class Turn(unittest.TestCase):
         turn = self.run_turn(one_call(path="secret", extra=forged), tools=[both])
         self.assertEqual(turn["output"]["error"]["code"], "no_matching_grant")
 
+    def test_many_members_out_of_order_are_one_call(self):
+        """What sorts them must not ask the kernel for anything, under the broker's list."""
+        wide = tool("files.read", properties={"path": {"type": "string"},
+                                              "extra": {"type": "object"}})
+        extra = {f"k{n * 7919 % 4001:04}": n for n in range(4000)}
+        turn = self.run_turn(one_call(path="docs/a", extra=extra), tools=[wide])
+        self.assertEqual(turn["output"]["status"], "succeeded")
+
     def test_a_tool_without_a_grant_is_not_offered(self):  # TU-27, TU-69
         turn = self.run_turn(one_call("files.write", path="docs/a"))
         self.assertEqual(turn["output"]["error"]["code"], "tool_unavailable")

@@ -46,6 +46,14 @@ class Dependencies(unittest.TestCase):
     def test_the_page_names_no_program_that_is_not_there(self):
         self.assertEqual(sorted(documented()), sorted(path.name for path in self.programs))
 
+    def test_what_has_a_list_of_its_own_sorts_without_asking_the_kernel(self):
+        """glibc's qsort() calls sysinfo() over 1 KiB, which would end the broker."""
+        for name in ("caisson-broker", "caisson-ledger"):
+            said = subprocess.run(["readelf", "-W", "--dyn-syms", BUILD / "libexec" / name],
+                                  stdout=subprocess.PIPE, check=True, text=True).stdout
+            self.assertIn("heapsort", said)
+            self.assertNotIn("qsort", said)
+
 
 if __name__ == "__main__":
     unittest.main()
