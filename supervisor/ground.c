@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/util.h"
+#include "supervisor/uid.h"
 #include "worker/kernel.h"
 
 #define ROOTS_MAX 32 /* the one that served longest ago goes first */
@@ -270,8 +271,10 @@ is_ours(int fd)
 	cleanup_fd int owner = -1;
 	struct stat a, b;
 
+	if (uid_is_root())
+		return true;
 	if (held.user_fd < 0)
-		return true; /* as root */
+		return false; /* its launch failed before the namespace was kept */
 	owner = ioctl(fd, NS_GET_USERNS);
 	return owner >= 0 && fstat(owner, &a) == 0 && fstat(held.user_fd, &b) == 0 &&
 	    a.st_dev == b.st_dev && a.st_ino == b.st_ino;

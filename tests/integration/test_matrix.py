@@ -85,6 +85,9 @@ class Judge:
 
     @staticmethod
     def refused(case, row):
+        # Pid 1 may die of it once the launch is over, and the target with it.
+        if "killed" in row.runs and (case["event"], case["status"]) == ("exit", 137):
+            return ""
         if case["event"] not in ("refused", "unstarted"):
             return f"it says {case['event']}"
         if row.layers is not None and case["layer"] not in row.layers:
@@ -197,7 +200,7 @@ class Table(unittest.TestCase):
                 columns = line.split("\t")
                 self.assertEqual(len(columns), 6 if columns[4] != "-" else 5, line)
                 self.assertLessEqual(set(columns[0]), set(ROLES))
-                self.assertLessEqual(words(columns[4]), ERRORS | {"all", "left", "later", "undone"})
+                self.assertLessEqual(words(columns[4]), ERRORS | {"all", "killed", "left", "later", "undone"})
 
 
 if __name__ == "__main__":
