@@ -22,6 +22,8 @@ TABLE = wire.ROOT / "tests" / "fault" / "calls.tsv"
 ERRORS = {"EPERM", "EINVAL", "ENOMEM", "EINTR", "ENOSYS"}
 ROLES = "SVLHIR"
 IS_ROOT = os.geteuid() == 0
+# A case that went wrong counts at once; else only if it does so in the next run, too.
+STRICT_RUN = "MATRIX_STRICT" in os.environ
 JOBS = str(len(os.sched_getaffinity(0)))
 
 Row = collections.namedtuple("Row", "layers told runs")
@@ -69,6 +71,9 @@ class Judge:
         if case["event"] == "loop":
             # Its loop is the supervisor's end, and that of all below it.
             return "" if (case["call"], case["error"]) != ("epoll_wait", "EINTR") else "ended"
+        # Pid 1 may die of it once the launch is over, and the target with it.
+        if "killed" in row.runs and (case["event"], case["status"]) == ("exit", 137):
+            return ""
         if case["ran"]:
             return self.ran(case, row)
         return self.refused(case, row)
@@ -85,9 +90,6 @@ class Judge:
 
     @staticmethod
     def refused(case, row):
-        # Pid 1 may die of it once the launch is over, and the target with it.
-        if "killed" in row.runs and (case["event"], case["status"]) == ("exit", 137):
-            return ""
         if case["event"] not in ("refused", "unstarted"):
             return f"it says {case['event']}"
         if row.layers is not None and case["layer"] not in row.layers:
@@ -130,21 +132,29 @@ class Matrix(unittest.TestCase):
             self.skipTest("only root can have it")
         if IS_ROOT and kind.startswith("user") and not readable():
             self.skipTest("the build is out of nobody's reach")
-        listing = self.listing(kind)
+        wrong = self.wrong(kind)
+        if wrong and not STRICT_RUN:
+            # Who is quicker, pid 1 or its supervisor, differs; what is broken stays so.
+            again = self.wrong(kind)
+            wrong = {case: trouble for case, trouble in wrong.items() if case in again}
+        self.assertEqual(wrong, {})
+
+        self.listing(kind)  # a supervisor that sweeps behind those whose loop failed
+        self.assertLessEqual(set(real.left_over()) | self.mounts(), self.before)
+
+    def wrong(self, kind):
+        """{case: what is wrong with its outcome} of one run of all"""
+        listing, judge, wrong = self.listing(kind), Judge(), {}
         done = subprocess.run([FAULT, kind, "run", JOBS], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, timeout=TIMEOUT)
         self.assertEqual(done.returncode, 0, done.stderr[-2000:])
         cases = [json.loads(line) for line in done.stdout.splitlines()]
         self.complete(listing, cases)
-        judge, wrong = Judge(), collections.Counter()
         for case in cases:
             if trouble := judge.trouble(case):
-                wrong[case["role"], case["call"], trouble, case["event"], case["layer"]] += 1
-                wrong.example = case
-        self.assertEqual(wrong, {}, getattr(wrong, "example", None))
-
-        self.listing(kind)  # a supervisor that sweeps behind those whose loop failed
-        self.assertLessEqual(set(real.left_over()) | self.mounts(), self.before)
+                key = case["role"], case["call"], case["nth"], case["error"]
+                wrong[key] = f"{trouble}: {case}"
+        return wrong
 
     @staticmethod
     def listing(kind):
@@ -155,9 +165,12 @@ class Matrix(unittest.TestCase):
         """Each call of each of its processes, each error, each occurrence, once."""
         seen = collections.Counter(
             (case["role"], case["call"], case["nth"], case["error"]) for case in cases)
+        rows = table()
         self.assertEqual(set(seen.values()), {1})
         for line in listing.splitlines():
             role, call, count = line.split()
+            if "others" in rows.get((role, call), STRICT).runs:
+                continue
             # Another launch, so that of the supervisor's loop there may be less.
             for nth in range(1, 2 if role in "SI" else int(count) + 1):
                 for error in ERRORS:
@@ -200,7 +213,7 @@ class Table(unittest.TestCase):
                 columns = line.split("\t")
                 self.assertEqual(len(columns), 6 if columns[4] != "-" else 5, line)
                 self.assertLessEqual(set(columns[0]), set(ROLES))
-                self.assertLessEqual(words(columns[4]), ERRORS | {"all", "killed", "left", "later", "undone"})
+                self.assertLessEqual(words(columns[4]), ERRORS | {"all", "killed", "left", "later", "others", "undone"})
 
 
 if __name__ == "__main__":
