@@ -175,8 +175,9 @@ class Matrix(unittest.TestCase):
             for nth in range(1, 2 if role in "SI" else int(count) + 1):
                 for error in ERRORS:
                     self.assertIn((role, call, nth, error), seen)
-        hits = sum(case["hit"] for case in cases)
-        self.assertGreater(hits, 0.9 * len(cases))
+        # How often the supervisor calls depends on how many groups others left for its sweep.
+        first = [case["hit"] for case in cases if case["nth"] == 1]
+        self.assertGreater(sum(first), 0.9 * len(first))
 
     def test_user(self):
         self.run_kind("user")
