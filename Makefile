@@ -22,7 +22,7 @@ O    := $B/obj
 
 # What the build consists of.  A folder is a trust domain and becomes one archive of all
 # its files but main.c; a new .c file needs no change here.
-folders   := common supervisor worker worker/files broker broker/authority ledger client worker/sdk
+folders   := common supervisor supervisor/doctor worker worker/files broker broker/authority ledger client worker/sdk
 bin       := caisson caissond
 libexec   := caisson-broker caisson-ledger caisson-worker caisson-files
 dir_caisson        := client
@@ -39,6 +39,7 @@ uses_broker       := libevent_core libseccomp libcrypto libbsd-overlay
 uses_ledger       := libevent_core libseccomp libcrypto sqlite3 libbsd-overlay
 uses_worker/files := libevent_core libseccomp libcrypto libbsd-overlay
 also_broker       := broker/authority
+also_supervisor   := supervisor/doctor
 
 # Flags of ours; CFLAGS, CPPFLAGS and LDFLAGS stay the user's.
 warnings := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
@@ -78,7 +79,7 @@ define program
 $B/$(1)/$(2): $O/$(dir_$(2))/main.o $(call ar,$(dir_$(2))) $(foreach a,$(also_$(dir_$(2))),$(call ar,$a)) $(call ar,common)
 	@mkdir -p $$(@D)
 	$$(call say,LD)
-	$$Q$$(CC) -pie $$(mode) $$(ldharden) $$(LDFLAGS) -o $$@ $$^ $$(call libs_of,$(dir_$(2))) -lpthread $$(LDLIBS)
+	$$Q$$(CC) -pie $$(mode) $$(ldharden) $$(LDFLAGS) -o $$@ -Wl,--start-group $$^ -Wl,--end-group $$(call libs_of,$(dir_$(2))) -lpthread $$(LDLIBS)
 endef
 $(foreach p,$(bin),$(eval $(call program,bin,$p)))
 $(foreach p,$(filter-out caisson-worker,$(libexec)),$(eval $(call program,libexec,$p)))

@@ -18,7 +18,7 @@
 #include "common/sanitizer.h"
 #include "supervisor/config.h"
 #include "supervisor/daemon.h"
-#include "supervisor/doctor.h"
+#include "supervisor/doctor/doctor.h"
 #include "supervisor/launch.h"
 #include "supervisor/private.h"
 

@@ -48,8 +48,11 @@ includes worker 'worker|common'
 includes worker/files 'worker/files|common'
 includes worker/sdk worker/sdk
 # plan, kernel interface, the table of the built-in provider: data that both sides need
-includes supervisor 'supervisor|common|worker|worker/files'
-found=$(grep -nE '^#include "worker/' supervisor/*.[ch] |
+includes supervisor 'supervisor|supervisor/doctor|common|worker|worker/files'
+includes supervisor/doctor 'supervisor|supervisor/doctor|common|worker|worker/files'
+found=$(grep -lE '^#include "supervisor/doctor/' supervisor/*.[ch] | grep -vx supervisor/main.c) &&
+	fault "lint: nothing that serves a run needs supervisor/doctor/" "$found"
+found=$(grep -nE '^#include "worker/' supervisor/*.[ch] supervisor/doctor/*.[ch] |
 	grep -vE '"worker/(plan\.h|kernel\.h|files/tools\.def)"') &&
 	fault "lint: supervisor/ may include of worker/ what describes a plan only" "$found"
 

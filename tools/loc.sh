@@ -5,11 +5,12 @@ cd "$(dirname "$0")/.."
 count() {
 	cat "$@" 2>/dev/null | grep -cv '^[[:space:]]*$' || true
 }
-printf '%-18s %6s  %s\n' domain lines 'what it may do'
+printf '%-20s %6s  %s\n' domain lines 'what it may do'
 row() {
-	printf '%-18s %6s  %s\n' "$1" "$(count $2)" "$3"
+	printf '%-20s %6s  %s\n' "$1" "$(count $2)" "$3"
 }
 row supervisor 'supervisor/*.[ch] supervisor/*.def' 'open, spawn, confine, kill; reads nothing untrusted'
+row supervisor/doctor 'supervisor/doctor/*.[ch] supervisor/doctor/*.def' '--doctor: what this machine gives; no part of a run'
 row worker 'worker/*.[ch] worker/*.def' 'the launcher and pid 1 of a chamber'
 row broker 'broker/*.[ch] broker/*.def' 'decides; appends to the journal'
 row broker/authority 'broker/authority/*.[ch]' 'pure: the decision itself'

@@ -1,7 +1,7 @@
 /*
  * doctor: the table holds together, and a report says what was found in both its forms.
  */
-#include "supervisor/doctor.h"
+#include "supervisor/doctor/doctor.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include <jansson.h>
 
 #include "common/util.h"
-#include "supervisor/doctor_probe.h"
+#include "supervisor/doctor/probe.h"
 #include "supervisor/profiles.h"
 
 static struct doctor_report report;

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "common/util.h"
-#include "supervisor/doctor_probe.h"
+#include "supervisor/doctor/probe.h"
 #include "supervisor/peer.h"
 #include "worker/kernel.h"
 

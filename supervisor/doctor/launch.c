@@ -1,4 +1,4 @@
-#include "supervisor/doctor_launch.h"
+#include "supervisor/doctor/launch.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "common/util.h"
 #include "supervisor/cgroup.h"
 #include "supervisor/children.h"
-#include "supervisor/doctor.h"
+#include "supervisor/doctor/doctor.h"
 #include "supervisor/launch.h"
 #include "supervisor/profiles.h"
 #include "supervisor/uid.h"

@@ -11,13 +11,13 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "supervisor/doctor.h"
+#include "supervisor/doctor/doctor.h"
 
 #define GROUP(name)
 #define PROBE(id, need, after, title, purpose, remedy)                                         \
 	void probe_##id(struct doctor_finding *f);
 #define REMEDY(id, error, remedy)
-#include "supervisor/doctor.def"
+#include "supervisor/doctor/doctor.def"
 
 /* The directory that state_directory and append_only look at; NULL: none is known. */
 extern const char *probe_state_dir;

@@ -1,4 +1,4 @@
-#include "supervisor/doctor.h"
+#include "supervisor/doctor/doctor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,8 +15,8 @@
 #include "common/log.h"
 #include "common/state_dir.h"
 #include "common/util.h"
-#include "supervisor/doctor_launch.h"
-#include "supervisor/doctor_probe.h"
+#include "supervisor/doctor/launch.h"
+#include "supervisor/doctor/probe.h"
 #include "supervisor/profiles.h"
 #include "supervisor/uid.h"
 
@@ -34,7 +34,7 @@ const struct doctor_row doctor_rows[DOCTOR_ROWS] = {
 #define PROBE(row, need, after, title, purpose, remedy)                                        \
 	{ #row, title, need, DOCTOR_ROW_##after, purpose, remedy, probe_##row },
 #define REMEDY(id, error, remedy)
-#include "supervisor/doctor.def"
+#include "supervisor/doctor/doctor.def"
 };
 
 static const struct {
@@ -44,7 +44,7 @@ static const struct {
 #define GROUP(name) { #name, DOCTOR_GROUP_##name },
 #define PROBE(id, need, after, title, purpose, remedy)
 #define REMEDY(id, error, remedy)
-#include "supervisor/doctor.def"
+#include "supervisor/doctor/doctor.def"
 };
 
 static const struct {
@@ -54,7 +54,7 @@ static const struct {
 #define GROUP(name)
 #define PROBE(id, need, after, title, purpose, remedy)
 #define REMEDY(id, error, remedy) { DOCTOR_ROW_##id, error, remedy },
-#include "supervisor/doctor.def"
+#include "supervisor/doctor/doctor.def"
 };
 
 const char *

@@ -18,7 +18,7 @@
 
 #include "common/util.h"
 #include "supervisor/children.h"
-#include "supervisor/doctor_probe.h"
+#include "supervisor/doctor/probe.h"
 #include "supervisor/uid.h"
 #include "worker/kernel.h"
 

@@ -13,7 +13,7 @@
 #include <netinet/in.h>
 
 #include "common/util.h"
-#include "supervisor/doctor_probe.h"
+#include "supervisor/doctor/probe.h"
 #include "supervisor/uid.h"
 #include "worker/kernel.h"
 #include "worker/plan.h"

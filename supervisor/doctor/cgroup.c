@@ -8,7 +8,7 @@
 
 #include "common/util.h"
 #include "supervisor/cgroup.h"
-#include "supervisor/doctor_probe.h"
+#include "supervisor/doctor/probe.h"
 #include "worker/kernel.h"
 
 #define LIMIT_BYTES   (64u << 20)

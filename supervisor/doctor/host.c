@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "common/util.h"
-#include "supervisor/doctor_probe.h"
+#include "supervisor/doctor/probe.h"
 #include "supervisor/launch_plan.h"
 #include "supervisor/state.h"
 #include "supervisor/uid.h"

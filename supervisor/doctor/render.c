@@ -4,7 +4,7 @@
 
 #include "common/utf8.h"
 #include "common/util.h"
-#include "supervisor/doctor.h"
+#include "supervisor/doctor/doctor.h"
 #include "supervisor/profiles.h"
 
 static const char *const need_names[] = { "needed", "wanted", "information" };

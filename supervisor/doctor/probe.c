@@ -1,4 +1,4 @@
-#include "supervisor/doctor_probe.h"
+#include "supervisor/doctor/probe.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -47,7 +47,7 @@ struct doctor_row {
 #define PROBE(id, need, after, title, purpose, remedy) DOCTOR_ROW_##id,
 #define REMEDY(id, error, remedy)
 enum {
-#include "supervisor/doctor.def"
+#include "supervisor/doctor/doctor.def"
 	DOCTOR_ROWS
 };
 #define DOCTOR_ROW_none (-1)
