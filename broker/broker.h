@@ -5,6 +5,7 @@
  *   control.c      the control link to the supervisor
  *   state.c        the ledger's answer at the start; what the broker before us left open
  *   client.c       local clients: submit, attach, stop, signal, input
+ *   grants.c       grants that the operator gives, takes, lists and asks about
  *   process.c      what the supervisor says of the processes, for the operator
  *   operation.c    admission, numbered events, exactly one ending (D-2)
  *   session.c      one operation's worker and providers, from asked for to reaped;
@@ -300,6 +301,11 @@ void process_on_list(struct broker *b, int fd, int error);
 void process_forget(struct client *c);
 /* At the end of the broker. */
 void process_finish(struct broker *b);
+
+/* ---- grants.c ------------------------------------------------------------------------- */
+
+/* grant.issue, grant.revoke, grant.list, grant.why: of an operator's client (D-18). */
+void grants_handle(struct client *c, const struct message *m);
 
 /* ---- operation.c ---------------------------------------------------------------------- */
 

@@ -219,6 +219,10 @@ static const struct {
 	{ MSG_input_close, handle_input_close },
 	{ MSG_output_close, handle_output_close },
 	{ MSG_process_list, handle_list },
+	{ MSG_grant_issue, grants_handle },
+	{ MSG_grant_revoke, grants_handle },
+	{ MSG_grant_list, grants_handle },
+	{ MSG_grant_why, grants_handle },
 };
 
 /* Until there are principals for others, everything here is the operator's. */

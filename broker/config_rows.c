@@ -273,6 +273,10 @@ take_grant(struct config_reader *r, const struct message *m)
 	out->bounded = in->has_maxUses;
 	if (in->has_maxUses)
 		out->max_uses = (uint32_t)in->maxUses;
+	if (in->has_parent)
+		out->parent = take_text(r, "parent", in->parent);
+	if (in->has_delegationDepth)
+		out->delegation_depth = (uint32_t)in->delegationDepth;
 	if (in->has_purposes)
 		out->purposes = take_list(
 		    r, "purposes", in->purposes, AUTHORITY_PURPOSES_MAX, &out->npurposes);

@@ -14,6 +14,8 @@
 #define CATALOGUE_MAX	 (512u << 10) /* bytes of the packed catalogue of a turn */
 #define STATE_PAGE_MAX	 (512u << 10) /* bytes of one page of a broker's state */
 #define METADATA_MAX	 (16u << 10) /* bytes: metadata, annotations, small lists */
+#define CAPABILITIES_MAX (256u << 10) /* bytes of the packed capabilities of a grant */
+#define PURPOSES_MAX	 (40u << 10) /* bytes of its packed purposes: 64 of 512 (TU-38) */
 #define SCHEMA_MAX	 (64u << 10) /* bytes of a packed JSON Schema */
 #define EVENT_MAX	 (64u << 10) /* bytes of one event's data (OP-15) */
 #define OUTPUT_CHUNK_MAX (64u << 10) /* bytes of one output or input chunk */

@@ -139,12 +139,17 @@ pack_grant(struct buf *out, const struct conf_grant *g, const struct pack_facts 
 		.has_maxUses = c->has_maxUses,
 		.maxUses = c->maxUses,
 		.has_purposes = c->has_purposes,
+		.has_parent = g->parent != NULL,
+		.has_delegationDepth = c->has_delegationDepth,
+		.delegationDepth = c->delegationDepth,
 	};
 	size_t i;
 	int r;
 
 	pack_words(&purposes, &c->purposes);
 	m.purposes = (struct slice){ purposes.p, purposes.n };
+	if (m.has_parent)
+		m.parent = slice_of(g->parent);
 	r = purposes.failed ? -ENOMEM : protocol_notify(out, MSG_config_grant, &m);
 	buf_finish(&purposes);
 	for (i = 0; i < g->capabilities.n && r == 0; i++)

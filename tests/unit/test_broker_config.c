@@ -154,6 +154,9 @@ START_TEST(a_good_configuration_is_read_whole)
 	d->grant[1].notBefore = 8;
 	d->grant[1].expiresAt = 9;
 	d->grant[1].maxUses = 3;
+	d->grant[1].has_parent = d->grant[1].has_delegationDepth = true;
+	d->grant[1].parent = slice_of("g0");
+	d->grant[1].delegationDepth = 2;
 	d->grant[1].has_purposes = true;
 	d->grant[1].purposes = json_value(&d->purposes, "['work','play']");
 	d->capability[1].has_owner = true;
@@ -189,6 +192,10 @@ START_TEST(a_good_configuration_is_read_whole)
 	ck_assert_uint_eq(c->ngrants, 2);
 	ck_assert(!c->grants[0].bounded && c->grants[0].expires_at_ms == 0);
 	ck_assert_ptr_null(c->grants[0].purposes);
+	ck_assert_ptr_null(c->grants[0].parent);
+	ck_assert_uint_eq(c->grants[0].delegation_depth, 0);
+	ck_assert_str_eq(c->grants[1].parent, "g0");
+	ck_assert_uint_eq(c->grants[1].delegation_depth, 2);
 	ck_assert_uint_eq(c->grants[1].issued_at_ms, 7);
 	ck_assert_uint_eq(c->grants[1].not_before_ms, 8);
 	ck_assert_uint_eq(c->grants[1].expires_at_ms, 9);
@@ -331,6 +338,8 @@ MISTAKE(bad_issuer, d->grant[1].issuer = S("root"))
 MISTAKE(never_expires, d->grant[0].has_expiresAt = true)
 MISTAKE(empty_window, d->grant[1].has_notBefore = d->grant[1].has_expiresAt = true;
 	d->grant[1].notBefore = d->grant[1].expiresAt = 5)
+MISTAKE(own_parent, d->grant[1].parent = d->grant[1].id; d->grant[1].has_parent = true)
+MISTAKE(too_deep, d->grant[1].delegationDepth = 16; d->grant[1].has_delegationDepth = true)
 MISTAKE(no_uses, d->grant[1].has_maxUses = true)
 MISTAKE(bad_purposes, d->grant[1].has_purposes = true;
 	d->grant[1].purposes = json_value(&d->purposes, "['work',1]"))
@@ -373,6 +382,8 @@ static const struct {
 	    "does not begin with human:, agent:, group: or service:" },
 	{ never_expires, "config.grant 1 (g0)", "expiresAt", "is 0" },
 	{ empty_window, "config.grant 2 (g1)", "expiresAt", "is not after notBefore" },
+	{ own_parent, "config.grant 2 (g1)", "parent", "is the grant itself" },
+	{ too_deep, "config.grant 2 (g1)", "delegationDepth", "is more than 15" },
 	{ no_uses, "config.grant 2 (g1)", "maxUses", "is 0" },
 	{ bad_purposes, "config.grant 2 (g1)", "purposes",
 	    "has an element that is not a string" },

@@ -264,6 +264,8 @@ static const struct mistake {
 	    "version: 1\n" GRANT(
 		CAP, "notBefore: 2027-01-01T00:00:00Z, expiresAt: 2027-01-01T00:00:00Z"),
 	    "constraints.expiresAt: is not after notBefore" },
+	{ "a chain that is too long", "version: 1\n" GRANT(CAP, "delegationDepth: 16"),
+	    "delegationDepth: is out of range" },
 	{ "no uses", "version: 1\n" GRANT(CAP, "maxUses: 0"), "maxUses: is out of range" },
 	{ "no purposes", "version: 1\n" GRANT(CAP, "purposes: []"), "purposes: is empty" },
 };
@@ -299,7 +301,7 @@ static const char whole[] =
     "    memory: 64MiB\n    tmp: 64KiB\n    cpu: 150\n    pids: 7\n" PROVIDER
     "  - { id: files, builtin: files, root: /srv/x }\n" TOOL(
 	"a/{path}", ", idempotent: true, description: \"two\\nlines\"")
-	GRANT(CAP, "maxUses: 3, purposes: ['a: b'], notBefore: 2027-01-01T00:00:00Z");
+	GRANT(CAP, "maxUses: 3, delegationDepth: 4, purposes: ['a: b'], notBefore: 2027-01-01T00:00:00Z");
 
 START_TEST(everything_is_read)
 {
@@ -322,6 +324,7 @@ START_TEST(everything_is_read)
 	ck_assert_str_eq(c.tools.v[1].name, "files.list");
 	ck_assert_str_eq(c.tools.v[1].requires.resource.namespace, "workspace");
 	ck_assert_uint_eq(c.grants.v[0].constraints.maxUses, 3);
+	ck_assert_uint_eq(c.grants.v[0].constraints.delegationDepth, 4);
 	ck_assert_uint_eq(c.grants.v[0].constraints.notBefore, 1798761600000);
 }
 END_TEST
