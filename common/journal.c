@@ -7,12 +7,6 @@
 
 #include "common/sha256.h"
 
-static uint32_t
-get_u32(const uint8_t *p)
-{
-	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
-
 int
 journal_seal(struct buf *out, uint8_t chain[JOURNAL_HASH], struct slice map)
 {
@@ -72,7 +66,7 @@ journal_next(const uint8_t *p, size_t n, uint8_t chain[JOURNAL_HASH], struct msg
 		return JOURNAL_READ_END;
 	if (n < 4)
 		return JOURNAL_READ_SHORT;
-	len = get_u32(p);
+	len = protocol_length(p);
 	if (len <= JOURNAL_HASH)
 		return bad(fault, "entry without a record");
 	if (len > JOURNAL_ENTRY_MAX - 4)

@@ -177,6 +177,8 @@ launch_absent(void)
 		return text;
 	known = true;
 	abi = kernel_landlock_create(NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+	if (access("/proc/self/ns/time", F_OK) < 0)
+		add_absent(text, sizeof(text), LAYER_TIME, 0);
 	if (abi < 4)
 		add_absent(text, sizeof(text), LAYER_TCP, 0);
 	if (abi < 6)
