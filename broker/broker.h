@@ -13,6 +13,7 @@
  *   turn.c         the envelope of a turn: authority, catalogue, drain (TU-10 to TU-18);
  *   turn_request.c     what the runtime is told;
  *   turn_result.c      its events, annotations and outcome
+ *   judge.c        what is decided of a call, whoever asks (judge.h);
  *   call_decide.c  a tool call up to its record: checks, decision (TU-19 to TU-29);
  *   call.c             from the record on: a second look, dispatch, settle
  *   command.c      standard streams of a worker, in both directions

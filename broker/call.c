@@ -224,12 +224,42 @@ is_past_deadline(const struct operation *op)
 	return op->deadline_at_ms != 0 && op->broker->now_ms >= op->deadline_at_ms;
 }
 
+/*
+ * The second look, directly before the effect starts: of a call whose record is durable, and
+ * again of one that had to wait for a place at its provider (D-7).  One that may not start is
+ * ended.
+ */
+static bool
+call_may_start(struct call *c)
+{
+	struct operation *op = c->operation;
+	struct decision d = still_granted(c);
+
+	if (d.verdict != VERDICT_allowed) {
+		outcome_record(op, c, record_outcome_denied, verdict_name(d.verdict),
+		    decision_cause(&d), 0);
+		call_release(op->broker, op, c);
+		call_fail(c, call_status_denied, verdict_name(d.verdict),
+		    "the grant ended before the call could start", false);
+		return false;
+	}
+	if (is_past_deadline(op)) {
+		const char *code = ending_desc(ENDING_deadline)->call_code;
+
+		outcome_record(op, c, record_outcome_interrupted, code, "not_dispatched", 0);
+		call_release(op->broker, op, c);
+		call_fail(c, call_status_failed, code,
+		    "the time was up before the call could start", true);
+		return false;
+	}
+	return true;
+}
+
 void
 call_on_record(void *arg, bool ok)
 {
 	struct call *c = arg;
 	struct operation *op = c->operation;
-	struct decision d;
 
 	STOP_POINT("broker.call_durable");
 	broker_tick(op->broker);
@@ -248,25 +278,8 @@ call_on_record(void *arg, bool ok)
 			turn_drain(op, true);
 		return;
 	}
-	d = still_granted(c);
-	if (d.verdict != VERDICT_allowed) {
-		outcome_record(op, c, record_outcome_denied, verdict_name(d.verdict),
-		    decision_cause(&d), 0);
-		call_release(op->broker, op, c);
-		call_fail(c, call_status_denied, verdict_name(d.verdict),
-		    "the grant ended before the call could start", false);
-		return;
-	}
-	if (is_past_deadline(op)) {
-		const char *code = ending_desc(ENDING_deadline)->call_code;
-
-		outcome_record(op, c, record_outcome_interrupted, code, "not_dispatched", 0);
-		call_release(op->broker, op, c);
-		call_fail(c, call_status_failed, code,
-		    "the time was up before the call could start", true);
-		return;
-	}
-	call_place(c);
+	if (call_may_start(c))
+		call_place(c);
 }
 
 void
@@ -276,7 +289,8 @@ call_pump(struct child *p)
 
 	while ((c = TAILQ_FIRST(&p->waiting)) != NULL && provider_has_place(p)) {
 		TAILQ_REMOVE(&p->waiting, c, queue);
-		call_dispatch(c);
+		if (call_may_start(c))
+			call_dispatch(c);
 	}
 }
 

@@ -1,10 +1,9 @@
 #include "broker/call_private.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/judge.h"
 #include "common/clock.h"
 #include "common/stop.h"
 #include "common/walk.h"
@@ -369,35 +368,23 @@ static void
 call_decide(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *m,
     const struct config_tool *tool)
 {
-	struct verdict_of_call v = { call_status_failed, "invalid_tool_arguments", NULL,
-		record_source_kernel, NULL };
-	struct resolved_requirement need = { 0 };
-	struct decision d;
-	char why[256];
-	int r;
+	struct judgement j;
 
-	r = schema_check(tool->schema, m->arguments, why, sizeof why);
-	if (r == 0)
-		r = requirement_resolve(tool->path, tool->resource, tool->action, m->arguments,
-		    &need, &v.code, why, sizeof why);
-	if (r < 0) {
-		if (r == -ENOMEM)
-			snprintf(why, sizeof why, "out of memory");
-		if (strcmp(v.code, "invalid_request") == 0)
-			v.status = call_status_denied;
-		v.message = why;
+	judge_call(op->broker->config->grant_set, &op->turn->context, tool, m->arguments,
+	    clock_wall_ms(), &j);
+	STOP_POINT("broker.call_decided");
+	if (!j.decided) {
+		struct verdict_of_call v = { j.status, j.code, NULL, record_source_kernel,
+			j.why };
+
 		refusal_record(op, m, &v);
 		refuse(op, msgid, m, &v);
-		return;
+	} else if (j.decision.verdict == VERDICT_allowed) {
+		allow(op, msgid, m, tool, &j.need, j.decision.grant);
+	} else {
+		deny(op, msgid, m, tool, &j.need, &j.decision);
 	}
-	d = authority_decide(op->broker->config->grant_set, &op->turn->context,
-	    &need.requirement, clock_wall_ms());
-	STOP_POINT("broker.call_decided");
-	if (d.verdict == VERDICT_allowed)
-		allow(op, msgid, m, tool, &need, d.grant);
-	else
-		deny(op, msgid, m, tool, &need, &d);
-	requirement_finish(&need);
+	judge_finish(&j);
 }
 
 void

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/judge.h"
 #include "common/clock.h"
 #include "common/walk.h"
 
@@ -89,7 +90,8 @@ authority_record(struct operation *op)
 	char detail[32];
 
 	record_init(&r, op->broker, op, "authority.resolved");
-	snprintf(detail, sizeof detail, "%zu grants", op->broker->config->ngrants);
+	snprintf(detail, sizeof detail, "%zu grants",
+	    grant_set_size(op->broker->config->grant_set));
 	RECORD_TEXT(&r.m, detail, detail);
 	return record_append(&r, JOURNAL_EFFECT, NULL, NULL);
 }
@@ -171,8 +173,8 @@ turn_admit(struct operation *op)
 	if (d.grant->bounded)
 		d.grant->spent++;
 	for (size_t i = 0; i < config->ntools; i++)
-		if (authority_discover(config->grant_set, &t->context,
-		    config->tools[i].resource, config->tools[i].action, now) == VERDICT_allowed)
+		if (judge_offer(config->grant_set, &t->context, &config->tools[i], now) ==
+		    VERDICT_allowed)
 			t->catalogue[t->ncatalogue++] = &config->tools[i];
 	if (catalogue_record(op) < 0)
 		operation_end(op, ENDING_audit_unavailable);

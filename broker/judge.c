@@ -1,0 +1,47 @@
+#include "broker/judge.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum verdict
+judge_offer(const struct grant_set *set, const struct context *ctx,
+    const struct config_tool *tool, uint64_t now_ms)
+{
+	return authority_discover(set, ctx, tool->resource, tool->action, now_ms);
+}
+
+void
+judge_call(const struct grant_set *set, const struct context *ctx,
+    const struct config_tool *tool, struct slice arguments, uint64_t now_ms,
+    struct judgement *ret)
+{
+	int r;
+
+	ret->status = call_status_failed;
+	ret->code = "invalid_tool_arguments";
+	ret->decided = false;
+	memset(&ret->need, 0, sizeof ret->need);
+	r = schema_check(tool->schema, arguments, ret->why, sizeof ret->why);
+	if (r == 0)
+		r = requirement_resolve(tool->path, tool->resource, tool->action, arguments,
+		    &ret->need, &ret->code, ret->why, sizeof ret->why);
+	if (r < 0) {
+		if (r == -ENOMEM)
+			snprintf(ret->why, sizeof ret->why, "out of memory");
+		if (strcmp(ret->code, "invalid_request") == 0)
+			ret->status = call_status_denied;
+		return;
+	}
+	ret->decided = true;
+	ret->decision = authority_decide(set, ctx, &ret->need.requirement, now_ms);
+	ret->status = ret->decision.verdict == VERDICT_allowed ? call_status_succeeded
+							       : call_status_denied;
+	ret->code = verdict_name(ret->decision.verdict);
+}
+
+void
+judge_finish(struct judgement *j)
+{
+	requirement_finish(&j->need);
+}

@@ -1,0 +1,37 @@
+/*
+ * judge: what is decided of a tool call, before anything is recorded or spent: the schema of
+ * its arguments, its exact requirement, authority, in the kernel's order.
+ *
+ * A call and the question whether one would be allowed (grant.why) come here, so that they
+ * cannot disagree.  Pure: reads configuration and grants, and changes nothing.
+ */
+#ifndef BROKER_JUDGE_H
+#define BROKER_JUDGE_H
+
+#include "broker/config.h"
+
+struct judgement {
+	enum call_status status; /* succeeded: it is allowed */
+	const char *code;	 /* "allowed", or what the caller is told; static text */
+	bool decided;		 /* authority was asked: `need` and `decision` count */
+	struct resolved_requirement need;
+	struct decision decision;
+	/* not decided: which argument breaks which rule, never its value */
+	char why[256];
+};
+
+/* Is this tool in the catalogue of a turn of that context?  VERDICT_allowed, or why not. */
+enum verdict judge_offer(const struct grant_set *set, const struct context *ctx,
+    const struct config_tool *tool, uint64_t now_ms);
+
+/*
+ * Judges a call of `tool`, which is offered, with packed `arguments`.  Fills `ret`, whose
+ * grant lives in the set; judge_finish() releases the rest.
+ */
+void judge_call(const struct grant_set *set, const struct context *ctx,
+    const struct config_tool *tool, struct slice arguments, uint64_t now_ms,
+    struct judgement *ret);
+/* Zeroes are allowed. */
+void judge_finish(struct judgement *j);
+
+#endif /* BROKER_JUDGE_H */
