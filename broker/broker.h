@@ -6,6 +6,7 @@
  *   state.c        the ledger's answer at the start; what the broker before us left open
  *   client.c       local clients: submit, attach, stop, signal, input
  *   grants.c       grants that the operator gives, takes, lists and asks about
+ *   reload.c       the configuration, and one that follows it
  *   process.c      what the supervisor says of the processes, for the operator
  *   operation.c    admission, numbered events, exactly one ending (D-2)
  *   session.c      one operation's worker and providers, from asked for to reaped;
@@ -31,8 +32,10 @@
 #include <sys/queue.h>
 
 #include "broker/authority/authority.h"
+#include "broker/authority/set.h"
 #include "broker/config.h"
 #include "broker/journal.h"
+#include "broker/standing.h"
 #include "common/alarm.h"
 #include "common/control.h"
 #include "common/endings.h"
@@ -88,7 +91,7 @@ enum child_state {
 struct child {
 	struct session *session;
 	enum child_kind kind;
-	uint32_t index; /* into config's runtimes or providers */
+	uint32_t index; /* into the runtimes or providers of the operation's configuration */
 	enum child_state state;
 	bool linked; /* CONTROL_LINK came */
 	bool killed; /* CONTROL_KILL sent */
@@ -153,6 +156,7 @@ struct turn {
 
 struct operation {
 	struct broker *broker;
+	struct config *config; /* under which it began, and goes on; held */
 	struct session *session; /* its owner */
 	struct client *client; /* who gets the events; NULL: detached */
 	char id[40];
@@ -208,7 +212,7 @@ struct call {
 	uint32_t provider_msgid; /* of tool.call */
 	struct child *provider;
 	struct buf arguments; /* packed, until dispatched */
-	struct grant *grant; /* decided by */
+	struct grant *grant; /* decided by; counted in its `users` */
 	bool reserved; /* a bounded use is held */
 	/* the operation ended while the record was on its way: nobody waits */
 	bool interrupted;
@@ -239,7 +243,9 @@ struct ended {
 struct broker {
 	struct event_base *base;
 	struct alarms *alarms;
-	struct config *config;
+	struct config *config; /* of what begins now; held */
+	struct grant_set *grant_set;
+	struct standing *standing; /* those of its grants that the configuration gave */
 	struct journal *journal; /* NULL until the state has arrived */
 	const struct journal_io *journal_io;
 	struct link *ledger;
@@ -291,6 +297,12 @@ void state_no_segment(struct broker *b, int error);
 
 /* Takes `fd`; the rest is CONTROL_CLIENT's. */
 void client_create(struct broker *b, int fd, const struct control *c);
+
+/* ---- reload.c ------------------------------------------------------------------------- */
+
+/* b->config is there: its grants stand from now on.  0, -ENOSPC or -ENOMEM. */
+int reload_start(struct broker *b);
+void reload_finish(struct broker *b);
 
 /* ---- process.c ------------------------------------------------------------------------ */
 
@@ -366,6 +378,13 @@ void session_arm(struct session *s);
 void session_orphan(struct session *s);
 /* A standard stream of `c` is closed; a command may be complete. */
 void session_on_stream_end(struct child *c);
+
+/* Its row in the configuration; `c` is a provider. */
+static inline const struct config_provider *
+child_provider(const struct child *c)
+{
+	return &c->session->operation->config->providers[c->index];
+}
 
 /* ---- turn.c --------------------------------------------------------------------------- */
 

@@ -50,6 +50,7 @@ release_on_record(void *arg, bool ok)
 {
 	struct grant *g = arg;
 
+	g->users--;
 	/* Only a release that stands in the record gives the use back (D-10). */
 	if (ok && g->spent > 0)
 		g->spent--;
@@ -69,7 +70,9 @@ call_release(struct broker *b, struct operation *op, struct call *c)
 	RECORD_TEXT(&r.m, grant, c->grant->id);
 	r.m.has_uses = true;
 	r.m.uses = 1;
-	record_append(&r, JOURNAL_RELEASE, release_on_record, c->grant);
+	c->grant->users++;
+	if (record_append(&r, JOURNAL_RELEASE, release_on_record, c->grant) < 0)
+		c->grant->users--;
 }
 
 /* Answers the worker and forgets the call. */
@@ -154,7 +157,7 @@ call_dispatch(struct call *c)
 static bool
 provider_has_place(const struct child *p)
 {
-	uint32_t most = p->session->broker->config->providers[p->index].concurrency;
+	uint32_t most = child_provider(p)->concurrency;
 
 	return p->link != NULL && link_get_state(p->link) != LINK_NEW && p->running < most &&
 	    link_queued(p->link) < PROVIDER_QUEUE_MAX;
@@ -197,7 +200,7 @@ still_granted(const struct call *c)
 {
 	const struct operation *op = c->operation;
 
-	return authority_recheck(op->broker->config->grant_set, c->grant, &op->turn->context,
+	return authority_recheck(op->broker->grant_set, c->grant, &op->turn->context,
 	    clock_wall_ms());
 }
 
@@ -390,7 +393,7 @@ call_on_result(struct child *p, const struct message *m)
 	if (wrong[0] != '\0') {
 		const char *told = m->failed ? "tool_execution_failed" : "invalid_tool_result";
 
-		log_warn("provider %s: %s", op->broker->config->providers[p->index].id, wrong);
+		log_warn("provider %s: %s", child_provider(p)->id, wrong);
 		outcome_record(op, c, record_outcome_failed, told, NULL, 0);
 		call_fail(c, call_status_failed, told, "the result of the tool is not valid",
 		    false);

@@ -147,7 +147,7 @@ step_is_spent(struct turn *t, const struct msg_tool_invoke *m)
 static const struct config_tool *
 catalogue_find(const struct operation *op, struct slice name)
 {
-	const struct config_tool *tool = config_tool(op->broker->config, name);
+	const struct config_tool *tool = config_tool(op->config, name);
 	const struct turn *t = op->turn;
 
 	for (size_t i = 0; i < t->ncatalogue; i++)
@@ -240,6 +240,8 @@ call_destroy(struct call *c)
 {
 	if (c == NULL)
 		return;
+	if (c->grant != NULL)
+		c->grant->users--;
 	buf_finish(&c->arguments);
 	free(c);
 }
@@ -348,6 +350,7 @@ allow(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *m,
 		return;
 	}
 	c->grant = granted;
+	c->grant->users++;
 	if (c->grant->bounded) {
 		c->grant->spent++;
 		c->reserved = true;
@@ -370,7 +373,7 @@ call_decide(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *
 {
 	struct judgement j;
 
-	judge_call(op->broker->config->grant_set, &op->turn->context, tool, m->arguments,
+	judge_call(op->broker->grant_set, &op->turn->context, tool, m->arguments,
 	    clock_wall_ms(), &j);
 	STOP_POINT("broker.call_decided");
 	if (!j.decided) {

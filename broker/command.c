@@ -21,7 +21,7 @@
 static void
 provider_log(struct child *c, const uint8_t *p, size_t n)
 {
-	const char *id = c->session->broker->config->providers[c->index].id;
+	const char *id = child_provider(c)->id;
 	size_t line = n > 0 && p[n - 1] == '\n' ? n - 1 : n;
 
 	if (line > LOGGED_LINE_MAX)

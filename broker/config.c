@@ -151,30 +151,6 @@ index_names(struct config_reader *r)
 	    config_out_of_memory(r) : 0;
 }
 
-/* No two ids are the same and no grant has a fault: only memory can be missing now. */
-static int
-index_grants(struct config_reader *r)
-{
-	struct config *c = r->config;
-	size_t i;
-
-	c->grant_set = grant_set_create(REVOCATION_immediate);
-	if (c->grant_set == NULL)
-		return config_out_of_memory(r);
-	for (i = 0; i < c->ngrants; i++) {
-		switch (grant_set_add(c->grant_set, &c->grants[i])) {
-		case 0:
-			break;
-		case -ENOSPC:
-			config_set_row(r, "config.grant", i + 1, c->grants[i].id);
-			return config_fail(r, NULL, "is one more than a namespace may have");
-		default:
-			return config_out_of_memory(r);
-		}
-	}
-	return 0;
-}
-
 const struct config_tool *
 config_tool(const struct config *c, struct slice name)
 {
@@ -266,6 +242,34 @@ make_room(struct config_reader *r)
 	return 0;
 }
 
+static void
+config_destroy(struct config *c)
+{
+	size_t i;
+
+	for (i = 0; c->tools != NULL && i < c->ntools; i++) {
+		schema_destroy(c->tools[i].schema);
+		requirement_destroy(c->tools[i].path);
+	}
+	explicit_bzero(c->key, sizeof(c->key));
+	zone_finish(&c->zone);
+	free(c);
+}
+
+struct config *
+config_hold(struct config *c)
+{
+	c->users++;
+	return c;
+}
+
+void
+config_release(struct config *c)
+{
+	if (c != NULL && --c->users == 0)
+		config_destroy(c);
+}
+
 int
 config_read(int fd, struct config **ret, struct fault *fault, const char **ret_row)
 {
@@ -280,29 +284,12 @@ config_read(int fd, struct config **ret, struct fault *fault, const char **ret_r
 		return config_out_of_memory(&r);
 	if (read_bytes(&r, fd, &bytes) == 0 && each_frame(&r, bytes, count_row) == 0 &&
 	    make_room(&r) == 0 && each_frame(&r, bytes, take_row) == 0 &&
-	    index_names(&r) == 0 && index_grants(&r) == 0) {
+	    index_names(&r) == 0) {
 		config_set_row(&r, "", 0, NULL);
-		*ret = r.config;
+		*ret = config_hold(r.config);
 	} else {
 		config_destroy(r.config);
 	}
 	free((uint8_t *)(uintptr_t)bytes.p);
 	return r.error;
-}
-
-void
-config_destroy(struct config *c)
-{
-	size_t i;
-
-	if (c == NULL)
-		return;
-	for (i = 0; c->tools != NULL && i < c->ntools; i++) {
-		schema_destroy(c->tools[i].schema);
-		requirement_destroy(c->tools[i].path);
-	}
-	grant_set_destroy(c->grant_set);
-	explicit_bzero(c->key, sizeof(c->key));
-	zone_finish(&c->zone);
-	free(c);
 }

@@ -5,13 +5,13 @@
  * order: config.broker, config.runtime*, config.provider*, config.tool*, (config.grant
  * config.capability*)*, config.end.  Everything is checked here: a configuration that
  * was read is one that can be worked with, down to each tool's schema and each grant's
- * paths.  It never changes afterwards, but for `spent` of its grants, which the broker
- * moves, and for what happens to their set.  All of it lives until config_destroy().
+ * paths.  It never changes afterwards, and lives until the last who holds it releases it.  The
+ * grants that count are copies of its own (standing.h).
  */
 #ifndef BROKER_CONFIG_H
 #define BROKER_CONFIG_H
 
-#include "broker/authority/set.h"
+#include "broker/authority/authority.h"
 #include "broker/requirement.h"
 #include "broker/schema.h"
 #include "broker/zone.h"
@@ -61,9 +61,9 @@ struct config {
 	size_t ntools;
 	struct grant *grants; /* in the order of the frames, none with a grant_fault() */
 	size_t ngrants;
-	struct grant_set *grant_set; /* all of them */
 
 	/* private */
+	uint32_t users; /* config_hold() */
 	const struct config_tool **by_name; /* sorted */
 	struct zone zone;		    /* everything above lies in it */
 };
@@ -75,8 +75,9 @@ struct config {
  * none), both valid until the next call; -ENOMEM; or the errno of read(2), negative.
  */
 int config_read(int fd, struct config **ret, struct fault *fault, const char **ret_row);
-/* NULL is allowed. */
-void config_destroy(struct config *c);
+/* One more, or one fewer, who needs it; it is read with one.  NULL is allowed. */
+struct config *config_hold(struct config *c);
+void config_release(struct config *c);
 
 /* The tool of that name; NULL if there is none. */
 const struct config_tool *config_tool(const struct config *c, struct slice name);

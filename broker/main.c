@@ -110,6 +110,9 @@ broker_init(struct broker *b)
 	if (r < 0)
 		fatal("cannot read the configuration: %s", strerror(-r));
 	close(BROKER_FD_CONFIG);
+	r = reload_start(b);
+	if (r < 0)
+		fatal("cannot take the grants of the configuration: %s", strerror(-r));
 	b->journal_io = &journal_io_system;
 	b->digest = digest_create(b->config->key);
 	b->base = event_base_new();
@@ -139,7 +142,7 @@ broker_finish(struct broker *b)
 	buf_finish(&b->scratch);
 	buf_finish(&b->record);
 	digest_destroy(b->digest);
-	config_destroy(b->config);
+	reload_finish(b);
 	alarms_destroy(b->alarms);
 	event_base_free(b->base);
 }

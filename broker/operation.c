@@ -186,6 +186,7 @@ operation_create(struct client *c, uint32_t msgid, const struct msg_operation_su
 	if (op == NULL)
 		return NULL;
 	op->broker = b;
+	op->config = config_hold(b->config);
 	op->client = c;
 	op->kind = m->kind;
 	op->runtime = runtime;
@@ -216,6 +217,7 @@ operation_destroy(struct operation *op)
 		return;
 	turn_destroy(op->turn);
 	buf_finish(&op->common.packed);
+	config_release(op->config);
 	free(op);
 }
 
@@ -285,7 +287,7 @@ operation_submit(struct client *c, uint32_t msgid, const struct msg_operation_su
 	}
 	record_init(&r, b, op, "operation.accepted");
 	RECORD_TEXT(&r.m, detail, m->kind == operation_kind_turn ? "turn" : "command");
-	if (b->config->runtimes[runtime].learn)
+	if (op->config->runtimes[runtime].learn)
 		RECORD_TEXT(&r.m, mode, "learn");
 	r.m.has_sequence = true;
 	r.m.sequence = op->block_end;
@@ -353,7 +355,7 @@ result_pack(struct buf *b, const struct operation *op)
 {
 	if (op->turn != NULL) {
 		pack_str(b, "turn");
-		turn_pack_result(op->turn, &op->broker->config->runtimes[op->runtime], b);
+		turn_pack_result(op->turn, &op->config->runtimes[op->runtime], b);
 	} else {
 		pack_str(b, "command");
 		command_pack(b, op);
@@ -537,5 +539,5 @@ operation_end(struct operation *op, enum ending ending)
 		ended_on_record(op, false);
 	STOP_POINT("broker.ending_recorded");
 	session_close(op->session,
-	    ending_has_grace(ending) ? op->broker->config->kill_grace_ms : 0);
+	    ending_has_grace(ending) ? op->config->kill_grace_ms : 0);
 }

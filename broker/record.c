@@ -94,7 +94,7 @@ broker_mint(char id[40], const char *prefix)
 int
 record_common(struct fields *ret, const struct operation *op)
 {
-	const struct config *config = op->broker->config;
+	const struct config *config = op->config;
 	struct msg_record m = { 0 };
 
 	RECORD_TEXT(&m, namespace, config->namespace);

@@ -90,7 +90,7 @@ session_kill(struct session *s)
 	s->kill_at_ms = 0;
 	kill_record(s);
 	child_kill(&s->worker);
-	for (size_t i = 0; i < s->broker->config->nproviders; i++)
+	for (size_t i = 0; i < s->operation->config->nproviders; i++)
 		child_kill(&s->providers[i]);
 }
 
@@ -103,7 +103,7 @@ session_is_over(const struct session *s)
 		return false;
 	if (!child_is_gone(&s->worker) || s->worker.out.fd >= 0 || s->worker.err.fd >= 0)
 		return false;
-	for (size_t i = 0; i < s->broker->config->nproviders; i++)
+	for (size_t i = 0; i < s->operation->config->nproviders; i++)
 		if (!child_is_gone(&s->providers[i]))
 			return false;
 	return true;
@@ -118,7 +118,7 @@ session_destroy(struct session *s)
 	TAILQ_REMOVE(&b->sessions, s, link);
 	pipe_close(&s->worker.in);
 	buf_finish(&s->worker.input);
-	for (size_t i = 0; i < b->config->nproviders; i++) {
+	for (size_t i = 0; i < s->operation->config->nproviders; i++) {
 		pipe_close(&s->providers[i].err);
 		call_forget_late(&s->providers[i]);
 	}
@@ -299,7 +299,7 @@ struct session *
 session_create(struct broker *b, struct operation *op)
 {
 	struct session *s = calloc(1, sizeof *s);
-	size_t n = b->config->nproviders;
+	size_t n = op->config->nproviders;
 
 	if (s == NULL)
 		return NULL;

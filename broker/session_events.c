@@ -20,8 +20,9 @@ child_find(struct broker *b, const struct control *c)
 		if (s->id != c->session)
 			continue;
 		if (c->kind == CHILD_PROVIDER)
-			return c->index < b->config->nproviders ? &s->providers[c->index]
-								: NULL;
+			return c->index < s->operation->config->nproviders
+				   ? &s->providers[c->index]
+				   : NULL;
 		return c->kind == s->worker.kind ? &s->worker : NULL;
 	}
 	return NULL;
@@ -106,8 +107,7 @@ session_on_refused(struct broker *b, const struct control *c)
 	child->exit = c->exit;
 	if (child->kind == CHILD_PROVIDER) {
 		log_warn("provider %s cannot be started: %s: %s",
-		    b->config->providers[child->index].id, layer_name(c->layer),
-		    strerror(c->error));
+		    child_provider(child)->id, layer_name(c->layer), strerror(c->error));
 		child->starts = PROVIDER_STARTS_MAX; /* it would be refused again */
 		provider_gone(child, true);
 	} else {
@@ -158,7 +158,7 @@ session_on_exit(struct broker *b, const struct control *c)
 	if (child->kind == CHILD_PROVIDER) {
 		if (!child->session->closing)
 			log_warn("provider %s has died (%s %d)",
-			    b->config->providers[child->index].id,
+			    child_provider(child)->id,
 			    c->exit.kind == EXIT_SIGNALED ? "signal" : "status",
 			    c->exit.status);
 		/* Answers that it wrote before its end are read first: see its link's end. */
@@ -190,7 +190,7 @@ void
 session_orphan(struct session *s)
 {
 	child_orphan(&s->worker);
-	for (size_t i = 0; i < s->broker->config->nproviders; i++)
+	for (size_t i = 0; i < s->operation->config->nproviders; i++)
 		child_orphan(&s->providers[i]);
 	session_arm(s);
 }
@@ -287,8 +287,7 @@ provider_on_end(
 	broker_tick(b);
 	c->link = NULL;
 	if (end == LINK_END_FAULT)
-		log_warn("provider %s broke the protocol: %s",
-		    b->config->providers[c->index].id, fault->rule);
+		log_warn("provider %s broke the protocol: %s", child_provider(c)->id, fault->rule);
 	if (c->state == CHILD_GONE)
 		provider_gone(c, false);
 	else

@@ -1,5 +1,6 @@
 #include "broker/broker.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,11 +115,11 @@ priors_forget(void)
 	loading.npriors = loading.cap = 0;
 }
 
-static void
-uses_read(struct config *config, struct slice list)
+/* 0, or -ENOMEM. */
+static int
+uses_read(struct broker *b, struct slice list)
 {
 	struct value array = value_next(&list);
-	struct grant *g;
 
 	for (uint32_t i = 0; i < array.count; i++) {
 		struct value map = value_skip(&list), id, spent;
@@ -127,10 +128,11 @@ uses_read(struct config *config, struct slice list)
 		    !value_get(map.raw, "spent", &spent) || id.type != VALUE_STR ||
 		    spent.type != VALUE_UINT)
 			continue;
-		g = grant_set_find(config->grant_set, (const char *)id.bytes.p, id.bytes.n);
-		if (g != NULL)
-			g->spent = spent.uint > UINT32_MAX ? UINT32_MAX : (uint32_t)spent.uint;
+		if (standing_spent(b->standing, id.bytes,
+			spent.uint > UINT32_MAX ? UINT32_MAX : (uint32_t)spent.uint) < 0)
+			return -ENOMEM;
 	}
+	return 0;
 }
 
 /* ---- settling what was left open ------------------------------------------------------ */
@@ -484,7 +486,11 @@ state_on_page(struct broker *b, struct link *l, const struct msg_state_load_repl
 			b->on_settled(b);
 			return;
 		}
-	uses_read(b->config, page->uses);
+	if (uses_read(b, page->uses) < 0) {
+		log_error("cannot keep the uses that are spent: out of memory");
+		b->on_settled(b);
+		return;
+	}
 	loading.count = page->count;
 	loading.segment = page->segment;
 	loading.length = page->length;

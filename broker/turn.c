@@ -11,7 +11,7 @@
 int
 turn_create(struct operation *op, const struct msg_operation_submit *m)
 {
-	const struct config *config = op->broker->config;
+	const struct config *config = op->config;
 	const char *id = config->runtimes[op->runtime].id;
 	struct turn *t = calloc(1, sizeof *t);
 	size_t n = strlen("agent:") + strlen(id) + 1;
@@ -31,7 +31,7 @@ turn_create(struct operation *op, const struct msg_operation_submit *m)
 		.namespace = config->namespace,
 		.purpose = config->purpose,
 		.admitted_at_ms = clock_wall_ms(),
-		.revision = grant_set_revision(config->grant_set),
+		.revision = grant_set_revision(op->broker->grant_set),
 	};
 	t->max_steps = m->has_maxSteps && m->maxSteps < config->max_steps
 	    ? (uint32_t)m->maxSteps : config->max_steps;
@@ -91,7 +91,7 @@ authority_record(struct operation *op)
 
 	record_init(&r, op->broker, op, "authority.resolved");
 	snprintf(detail, sizeof detail, "%zu grants",
-	    grant_set_size(op->broker->config->grant_set));
+	    grant_set_size(op->broker->grant_set));
 	RECORD_TEXT(&r.m, detail, detail);
 	return record_append(&r, JOURNAL_EFFECT, NULL, NULL);
 }
@@ -146,7 +146,7 @@ catalogue_record(struct operation *op)
 void
 turn_admit(struct operation *op)
 {
-	struct config *config = op->broker->config;
+	struct config *config = op->config;
 	struct turn *t = op->turn;
 	const char *runtime = config->runtimes[op->runtime].id;
 	struct requirement invoke = { .namespace = EXECUTION_NAMESPACE,
@@ -158,7 +158,7 @@ turn_admit(struct operation *op)
 		operation_end(op, ENDING_audit_unavailable);
 		return;
 	}
-	d = authority_decide(config->grant_set, &t->context, &invoke, now);
+	d = authority_decide(op->broker->grant_set, &t->context, &invoke, now);
 	if (admission_record(op, &d, runtime) < 0) {
 		operation_end(op, ENDING_audit_unavailable);
 		return;
@@ -173,7 +173,7 @@ turn_admit(struct operation *op)
 	if (d.grant->bounded)
 		d.grant->spent++;
 	for (size_t i = 0; i < config->ntools; i++)
-		if (judge_offer(config->grant_set, &t->context, &config->tools[i], now) ==
+		if (judge_offer(op->broker->grant_set, &t->context, &config->tools[i], now) ==
 		    VERDICT_allowed)
 			t->catalogue[t->ncatalogue++] = &config->tools[i];
 	if (catalogue_record(op) < 0)
@@ -186,7 +186,7 @@ void
 turn_drain(struct operation *op, bool outage)
 {
 	struct turn *t = op->turn;
-	uint64_t now = op->broker->now_ms, grace = op->broker->config->drain_grace_ms;
+	uint64_t now = op->broker->now_ms, grace = op->config->drain_grace_ms;
 	uint64_t until = op->deadline_at_ms;
 	struct msg_operation_drain drain = { .operation = slice_of(op->id) };
 

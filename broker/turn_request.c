@@ -60,7 +60,6 @@ capability_pack(struct buf *b, const struct capability *c)
 static void
 reach_pack(struct buf *b, const struct operation *op)
 {
-	const struct config *config = op->broker->config;
 	const struct turn *t = op->turn;
 	const struct capability *c;
 	struct reach at = { 0 };
@@ -68,7 +67,7 @@ reach_pack(struct buf *b, const struct operation *op)
 	uint32_t n = 0;
 
 	while (entries.n < METADATA_MAX &&
-	    (c = authority_reach(config->grant_set, &t->context, t->context.admitted_at_ms,
+	    (c = authority_reach(op->broker->grant_set, &t->context, t->context.admitted_at_ms,
 		 &at)) != NULL) {
 		if (is_in_catalogue(t, c->namespace)) {
 			capability_pack(&entries, c);
@@ -122,7 +121,7 @@ started_event(struct operation *op)
 	pack_str(body, "agent");
 	pack_str(body, t->agent);
 	pack_str(body, "runtime");
-	pack_str(body, op->broker->config->runtimes[op->runtime].version);
+	pack_str(body, op->config->runtimes[op->runtime].version);
 	pack_str(body, "visibleTools");
 	pack_array(body, (uint32_t)t->ncatalogue);
 	for (size_t i = 0; i < t->ncatalogue; i++)

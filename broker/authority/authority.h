@@ -52,7 +52,8 @@ struct capability {
 	size_t nactions;
 };
 
-/* TU-38.  Whoever owns it changes nothing but `spent` while it is in a set. */
+/* TU-38.  Whoever owns it changes nothing but `spent` and `users` while it is in
+ * a set. */
 struct grant {
 	const char *id;
 	const char *subject; /* kind:id */
@@ -71,6 +72,7 @@ struct grant {
 	bool bounded;
 	uint32_t max_uses; /* with bounded */
 	uint32_t spent;	   /* uses reserved or settled; the caller moves it */
+	uint32_t users;	   /* calls and releases that name it; for its owner, as `spent` */
 	uint64_t issued_revision, revoked_revision; /* of the set; kept by it */
 };
 

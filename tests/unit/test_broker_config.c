@@ -11,6 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "broker/authority/set.h"
+#include "broker/standing.h"
 #include "common/util.h"
 #include "tests/unit/json_value.h"
 
@@ -207,7 +209,7 @@ START_TEST(a_good_configuration_is_read_whole)
 	ck_assert(!c->grants[1].capabilities[0].descendants);
 	ck_assert_str_eq(c->grants[1].capabilities[0].path.segment[1], "a");
 	ck_assert_str_eq(c->grants[1].capabilities[0].actions[1], "list");
-	config_destroy(c);
+	config_release(c);
 }
 END_TEST
 
@@ -219,8 +221,10 @@ START_TEST(what_was_read_can_be_decided_with)
 	struct context ctx = { "agent:r0", c->authority, c->owner, c->namespace,
 		c->purpose, 100, 0 };
 	struct resolved_requirement r;
+	struct grant_set *set;
+	struct standing *standing;
 	struct buf b = { 0 };
-	const char *code;
+	const char *code, *id;
 	char err[256];
 
 	draft_destroy(d);
@@ -230,13 +234,18 @@ START_TEST(what_was_read_can_be_decided_with)
 	ck_assert_int_eq(requirement_resolve(t->path, t->resource, t->action,
 			     (struct slice){ b.p, b.n }, &r, &code, err, sizeof(err)),
 	    0);
-	ctx.revision = grant_set_revision(c->grant_set);
-	ck_assert_uint_eq(grant_set_size(c->grant_set), 2);
-	ck_assert_ptr_eq(
-	    authority_decide(c->grant_set, &ctx, &r.requirement, 100).grant, &c->grants[0]);
+	set = grant_set_create(REVOCATION_immediate);
+	standing = standing_create(set);
+	ck_assert_int_eq(standing_replace(standing, c, 1, 1, &id), 0);
+	ctx.revision = grant_set_revision(set);
+	ck_assert_uint_eq(grant_set_size(set), 2);
+	ck_assert_str_eq(
+	    authority_decide(set, &ctx, &r.requirement, 100).grant->id, c->grants[0].id);
+	grant_set_destroy(set);
+	standing_destroy(standing);
 	requirement_finish(&r);
 	buf_finish(&b);
-	config_destroy(c);
+	config_release(c);
 }
 END_TEST
 
@@ -254,7 +263,7 @@ START_TEST(tools_are_found_by_their_whole_name)
 	ck_assert_ptr_null(config_tool(c, (struct slice){ NULL, 0 }));
 	ck_assert_ptr_null(config_tool(c, (struct slice){ (const uint8_t *)"a\0", 2 }));
 	ck_assert_ptr_null(config_tool(c, S("zzz")));
-	config_destroy(c);
+	config_release(c);
 }
 END_TEST
 
@@ -271,7 +280,7 @@ START_TEST(an_empty_configuration_is_one)
 	ck_assert_int_eq(read_bytes(b.p, b.n, &c, &fault, &row), 0);
 	ck_assert_uint_eq(c->ntools + c->ngrants + c->nproviders + c->nruntimes, 0);
 	ck_assert_ptr_null(config_tool(c, S("a")));
-	config_destroy(c);
+	config_release(c);
 	buf_finish(&b);
 	draft_destroy(d);
 }
@@ -291,7 +300,7 @@ START_TEST(a_second_reader_begins_at_the_beginning)
 	ck_assert_int_eq(write(fd, b.p, b.n), (ssize_t)b.n);
 	for (i = 0; i < 2; i++) {
 		ck_assert_int_eq(config_read(fd, &c, &fault, &row), 0);
-		config_destroy(c);
+		config_release(c);
 	}
 	close(fd);
 	/* What has no beginning to go back to is read as it comes. */
@@ -299,7 +308,7 @@ START_TEST(a_second_reader_begins_at_the_beginning)
 	ck_assert_int_eq(write(ends[1], b.p, b.n), (ssize_t)b.n);
 	close(ends[1]);
 	ck_assert_int_eq(config_read(ends[0], &c, &fault, &row), 0);
-	config_destroy(c);
+	config_release(c);
 	close(ends[0]);
 	ck_assert_int_eq(config_read(ends[0], &c, &fault, &row), -EBADF);
 	ck_assert_str_eq(fault.rule, "cannot be read");
@@ -504,7 +513,7 @@ START_TEST(a_grant_has_at_most_64_capabilities)
 	pack_rows("E", &b);
 	ck_assert_int_eq(read_bytes(b.p, b.n, &c, &fault, &row), 0);
 	ck_assert_uint_eq(c->grants[0].ncapabilities, AUTHORITY_CAPABILITIES_MAX);
-	config_destroy(c);
+	config_release(c);
 	buf_finish(&b);
 	c = NULL;
 	pack_rows(letters, &b);
@@ -555,7 +564,7 @@ START_TEST(no_flipped_bit_does_harm)
 	for (bit = 0; bit < b.n * 8; bit += 3) {
 		b.p[bit / 8] ^= (uint8_t)(1u << bit % 8);
 		if (read_bytes(b.p, b.n, &c, &fault, &row) == 0)
-			config_destroy(c);
+			config_release(c);
 		else
 			ck_assert_ptr_nonnull(fault.rule);
 		b.p[bit / 8] ^= (uint8_t)(1u << bit % 8);

@@ -1,0 +1,44 @@
+/*
+ * standing: the grants that the configuration gives, as they stand in the namespace's set.
+ *
+ * They are copies, which outlive the configuration that they were read from: what the next
+ * one says again, word for word, stays the same grant, for every turn that knows it.  What
+ * it says no more is revoked as the set revokes (D-7: at once, or for the next turn).  What
+ * it says otherwise is another grant of that id: turns that were admitted before see neither.
+ * The uses that are spent go by the id and outlive all of that (D-10).
+ *
+ * What others put into the set (the operator, through the record) is not looked at, but for
+ * its ids: no two grants of a set have one.
+ */
+#ifndef BROKER_STANDING_H
+#define BROKER_STANDING_H
+
+#include "broker/authority/set.h"
+#include "broker/config.h"
+
+struct standing;
+
+/* None stands yet.  The set is borrowed.  NULL if memory is out. */
+struct standing *standing_create(struct grant_set *set);
+/* When nobody decides with the set any more.  NULL is allowed. */
+void standing_destroy(struct standing *s);
+
+/*
+ * From now on the grants of `c`, generation `generation`, stand and no others of ours: all of
+ * it, or nothing.  `at_ms` is when those that are gone were revoked.  Returns 0; -EEXIST, and
+ * in `*ret_id` (of `c`) whose id a grant of somebody else has; -ENOSPC; -ENOMEM, before anything
+ * has changed; -EIO if memory went out where there was no way back: the set has failed.
+ */
+int standing_replace(struct standing *s, const struct config *c, uint32_t generation,
+    uint64_t at_ms, const char **ret_id);
+
+/* No turn of a generation before `oldest` is left: what was kept for them is freed. */
+void standing_forget(struct standing *s, uint32_t oldest);
+
+/*
+ * What the record says that is spent of the grant `id`, whether or not it stands now.
+ * 0, or -ENOMEM.
+ */
+int standing_spent(struct standing *s, struct slice id, uint32_t spent);
+
+#endif /* BROKER_STANDING_H */
