@@ -306,7 +306,6 @@ reservation_record(struct operation *op, const struct msg_tool_invoke *m, struct
     const struct resolved_requirement *need)
 {
 	struct record r;
-	uint8_t digest[32];
 	int ret;
 
 	decision_record_init(&r, op, "authorization.checked", m, c->tool, need);
@@ -317,10 +316,8 @@ reservation_record(struct operation *op, const struct msg_tool_invoke *m, struct
 	RECORD_TEXT(&r.m, grant, c->grant->id);
 	r.m.has_uses = c->reserved;
 	r.m.uses = 1;
-	if (digest_value(op->broker->digest, m->arguments, digest) == 0) {
-		r.m.has_digest = true;
-		r.m.digest = (struct slice){ digest, sizeof digest };
-	}
+	RECORD_SLICE(&r.m, digest,
+	    ((struct slice){ need->requirement.digest, AUTHORITY_DIGEST_BYTES }));
 	ret = record_append(&r, JOURNAL_EFFECT, call_on_record, c);
 	op->records += ret == 0;
 	return ret;
@@ -373,8 +370,8 @@ call_decide(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *
 {
 	struct judgement j;
 
-	judge_call(op->broker->grant_set, &op->turn->context, tool, m->arguments,
-	    clock_wall_ms(), &j);
+	judge_call(op->broker->grant_set, op->broker->digest, &op->turn->context, tool,
+	    m->arguments, clock_wall_ms(), &j);
 	STOP_POINT("broker.call_decided");
 	if (!j.decided) {
 		struct verdict_of_call v = { j.status, j.code, NULL, record_source_kernel,

@@ -4,15 +4,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "broker/broker.h"
+
 enum verdict
 judge_offer(const struct grant_set *set, const struct context *ctx,
     const struct config_tool *tool, uint64_t now_ms)
 {
-	return authority_discover(set, ctx, tool->resource, tool->action, now_ms);
+	return authority_discover(set, ctx, tool->name, tool->resource, tool->action, now_ms);
 }
 
 void
-judge_call(const struct grant_set *set, const struct context *ctx,
+judge_call(const struct grant_set *set, struct digest *digest, const struct context *ctx,
     const struct config_tool *tool, struct slice arguments, uint64_t now_ms,
     struct judgement *ret)
 {
@@ -26,6 +28,8 @@ judge_call(const struct grant_set *set, const struct context *ctx,
 	if (r == 0)
 		r = requirement_resolve(tool->path, tool->resource, tool->action, arguments,
 		    &ret->need, &ret->code, ret->why, sizeof ret->why);
+	if (r == 0)
+		r = digest_value(digest, arguments, ret->digest);
 	if (r < 0) {
 		if (r == -ENOMEM)
 			snprintf(ret->why, sizeof ret->why, "out of memory");
@@ -33,6 +37,9 @@ judge_call(const struct grant_set *set, const struct context *ctx,
 			ret->status = call_status_denied;
 		return;
 	}
+	/* This call and no other is what an exact grant is for. */
+	ret->need.requirement.tool = tool->name;
+	ret->need.requirement.digest = ret->digest;
 	ret->decided = true;
 	ret->decision = authority_decide(set, ctx, &ret->need.requirement, now_ms);
 	ret->status = ret->decision.verdict == VERDICT_allowed ? call_status_succeeded

@@ -3,19 +3,22 @@
  * its arguments, its exact requirement, authority, in the kernel's order.
  *
  * A call and the question whether one would be allowed (grant.why) come here, so that they
- * cannot disagree.  Pure: reads configuration and grants, and changes nothing.
+ * cannot disagree.  Reads configuration and grants, and changes nothing.
  */
 #ifndef BROKER_JUDGE_H
 #define BROKER_JUDGE_H
 
 #include "broker/config.h"
 
+struct digest;
+
 struct judgement {
 	enum call_status status; /* succeeded: it is allowed */
 	const char *code;	 /* "allowed", or what the caller is told; static text */
 	bool decided;		 /* authority was asked: `need` and `decision` count */
-	struct resolved_requirement need;
+	struct resolved_requirement need; /* names this call, by the digest below: not moved */
 	struct decision decision;
+	uint8_t digest[AUTHORITY_DIGEST_BYTES]; /* keyed, of the canonical arguments (D-12) */
 	/* not decided: which argument breaks which rule, never its value */
 	char why[256];
 };
@@ -28,7 +31,7 @@ enum verdict judge_offer(const struct grant_set *set, const struct context *ctx,
  * Judges a call of `tool`, which is offered, with packed `arguments`.  Fills `ret`, whose
  * grant lives in the set; judge_finish() releases the rest.
  */
-void judge_call(const struct grant_set *set, const struct context *ctx,
+void judge_call(const struct grant_set *set, struct digest *digest, const struct context *ctx,
     const struct config_tool *tool, struct slice arguments, uint64_t now_ms,
     struct judgement *ret);
 /* Zeroes are allowed. */

@@ -18,6 +18,7 @@
 #define AUTHORITY_PURPOSES_MAX	   64
 #define AUTHORITY_CHAIN_MAX	   16 /* grants, from the one that is used to its root */
 #define AUTHORITY_GRANTS_MAX	   (1u << 20)
+#define AUTHORITY_DIGEST_BYTES	   32
 
 /* A path is segments; none is the root of its namespace. */
 struct path {
@@ -70,6 +71,12 @@ struct grant {
 	size_t npurposes;
 	uint32_t delegation_depth; /* links that may hang below it; 0: it cannot be delegated */
 	bool bounded;
+	/*
+	 * For one exact call, once: of this tool, with arguments of this digest; NULL: any.
+	 * One that is so bound has maxUses 1 and cannot be delegated.
+	 */
+	const char *tool;
+	uint8_t digest[AUTHORITY_DIGEST_BYTES];
 	uint32_t max_uses; /* with bounded */
 	uint32_t spent;	   /* uses reserved or settled; the caller moves it */
 	uint32_t users;	   /* calls and releases that name it; for its owner, as `spent` */
@@ -93,6 +100,9 @@ struct requirement {
 	const char *owner;     /* NULL: the context's (TU-37) */
 	struct path path;
 	const char *action;
+	/* The call that it is of, for grants that are bound to one; NULL: it is of none. */
+	const char *tool;
+	const uint8_t *digest; /* of its arguments: AUTHORITY_DIGEST_BYTES */
 };
 
 enum verdict {
@@ -134,6 +144,7 @@ enum missing {
 	MISSING_path,
 	MISSING_action,
 	MISSING_owner,
+	MISSING_call, /* it is bound to another one */
 };
 
 /* With REJECTION_delegation: what is wrong with its chain (TU-46). */
@@ -188,7 +199,8 @@ struct grant_set;
  * is never bounded, so one use of one grant is all that a chain costs.
  *
  * Its time depends on the depth of the path and on the grants of this actor that have the
- * same path, and on no other grant.  NULL for a set that could not be had.
+ * same path, and on no other grant; what is bound to one call is looked up by that call.
+ * NULL for a set that could not be had.
  *
  * `closest` is found by looking at a bounded number of grants: where no path covers the
  * requirement it is a near one, not always the nearest.
@@ -205,13 +217,14 @@ struct decision authority_recheck(const struct grant_set *set, const struct gran
     const struct context *ctx, uint64_t now_ms);
 
 /*
- * Could any argument of a tool whose requirement is `action` on `namespace` be allowed?
+ * Could any argument of `tool`, whose requirement is `action` on `namespace`, be allowed?
  * VERDICT_allowed, or what would be told instead.  For the effective catalogue (TU-13,
  * TU-43: consumes nothing; a spent grant does not count, and what the ceiling refuses
- * altogether is not offered).
+ * altogether is not offered).  A grant for one exact call offers its tool and no other;
+ * `tool` NULL leaves such grants out.
  */
 enum verdict authority_discover(const struct grant_set *set, const struct context *ctx,
-    const char *namespace, const char *action, uint64_t now_ms);
+    const char *tool, const char *namespace, const char *action, uint64_t now_ms);
 
 /* Where authority_reach() stands; begins as zeroes. */
 struct reach {
@@ -222,7 +235,8 @@ struct reach {
 
 /*
  * The next capability that the actor could use now, or NULL: of grants that stand, have
- * uses left, and which the ceiling does not refuse altogether (TU-47).  The set may not
+ * uses left, and which the ceiling does not refuse altogether (TU-47).  What is bound to one
+ * call is left out: its capability alone would say more than it allows.  The set may not
  * change meanwhile.
  */
 const struct capability *authority_reach(

@@ -211,6 +211,59 @@ look_at_place(struct view *v, const struct node *place, bool below, uint32_t act
 	}
 }
 
+/* ---- exact calls ----------------------------------------------------------------------- */
+
+static bool
+is_of_a_call(const struct requirement *req)
+{
+	return req->tool != NULL && req->digest != NULL;
+}
+
+/* What is granted for exactly this call; that it is this one, the key says. */
+static void
+look_at_call(struct view *v, const struct requirement *req, enum ceiling_answer ceiling)
+{
+	char hex[2 * AUTHORITY_DIGEST_BYTES + 1];
+	const struct node *place;
+	const struct entry *e;
+	enum missing missing;
+	struct key k;
+
+	call_key(&k, v->principal->hash, req->namespace, req->tool, req->digest, hex);
+	place = node_find(&v->set->places, &k, CALL_LEVELS, v->principal, ACTION_CALL,
+	    k.hash[CALL_LEVELS - 1]);
+	for (e = place != NULL ? place->list[1].first : NULL; e != NULL; e = e->next) {
+		missing = capability_missing(e->capability, v->ctx, req);
+		if (missing != MISSING_none)
+			consider_missing(v, e->grant, e->order, missing);
+		else if (consider_covering(v, e, ceiling))
+			return;
+	}
+}
+
+/* Of some grants for other calls of this tool: what do they lack but being for this one? */
+static void
+look_at_other_calls(struct view *v, const struct requirement *req, uint32_t action)
+{
+	const struct node *offer;
+	const struct entry *e;
+	enum missing missing;
+	struct key k;
+	int seen = 0;
+
+	key_begin(&k);
+	key_add(&k, v->principal->hash, req->namespace, strlen(req->namespace));
+	key_add(&k, 0, req->tool, strlen(req->tool));
+	offer = node_find(&v->set->offers, &k, CALL_OFFER, v->principal, action,
+	    offer_hash(k.hash[CALL_OFFER - 1], action));
+	for (e = offer != NULL ? offer->list[1].first : NULL; e != NULL && seen < NEAR_MAX;
+	     e = e->next, seen++) {
+		missing = capability_missing(e->capability, v->ctx, req);
+		consider_missing(
+		    v, e->grant, e->order, missing != MISSING_none ? missing : MISSING_call);
+	}
+}
+
 /* ---- what is only close ---------------------------------------------------------------- */
 
 static size_t
@@ -262,6 +315,9 @@ look_at_others(struct view *v, const struct requirement *req)
 		least = MISSING_resource;
 		for (i = 0; i < m->grant->ncapabilities; i++) {
 			missing = capability_missing(&m->grant->capabilities[i], v->ctx, req);
+			/* All that it lacks is to be for this call, or it would do. */
+			if (missing == MISSING_none)
+				missing = MISSING_call;
 			if (missing > least)
 				least = missing;
 		}
@@ -298,6 +354,13 @@ decide(struct view *v, const struct requirement *req, const struct key *k)
 		    &v->set->places, k, level, v->principal, ACTION_NONE, k->hash[level - 1]);
 		if (place != NULL)
 			look_at_place(v, place, level < k->n, action, ceiling);
+	}
+	if (v->set->ncalls > 0 && is_of_a_call(req))
+		look_at_call(v, req, ceiling);
+	if (v->set->ncalls > 0 && is_of_a_call(req) &&
+	    v->best.rank < rank(REJECTION_capability, MISSING_call, CHAIN_ok, false)) {
+		look_at_other_calls(v, req, action);
+		look_at_other_calls(v, req, ACTION_STAR);
 	}
 	if (v->best.rank == 0) {
 		look_elsewhere(v, k, &req->path, action);
@@ -349,14 +412,15 @@ authority_recheck(const struct grant_set *set, const struct grant *g, const stru
 /* ---- discovery and reach --------------------------------------------------------------- */
 
 static void
-look_at_offer(struct view *v, const struct key *k, const char *name, uint32_t action)
+look_at_offer(
+    struct view *v, const struct key *k, size_t level, const char *name, uint32_t action)
 {
 	const struct node *offer;
 	const struct entry *e;
 	int bounded;
 
-	offer = node_find(
-	    &v->set->offers, k, 1, v->principal, action, offer_hash(k->hash[0], action));
+	offer = node_find(&v->set->offers, k, level, v->principal, action,
+	    offer_hash(k->hash[level - 1], action));
 	for (bounded = 0; offer != NULL && bounded < 2; bounded++)
 		for (e = offer->list[bounded].first; e != NULL; e = e->next)
 			if ((e->owner == NULL || strcmp(e->owner, v->ctx->owner) == 0) &&
@@ -368,10 +432,11 @@ look_at_offer(struct view *v, const struct key *k, const char *name, uint32_t ac
 
 enum verdict
 authority_discover(const struct grant_set *set, const struct context *ctx,
-    const char *namespace, const char *action, uint64_t now_ms)
+    const char *tool, const char *namespace, const char *action, uint64_t now_ms)
 {
 	struct view v = { .set = set, .ctx = ctx, .now_ms = now_ms };
 	uint32_t id;
+	size_t level;
 	struct key k;
 
 	if (!context_read(&v))
@@ -384,10 +449,14 @@ authority_discover(const struct grant_set *set, const struct context *ctx,
 		return VERDICT_no_matching_grant;
 	key_begin(&k);
 	key_add(&k, v.principal->hash, namespace, strlen(namespace));
+	if (tool != NULL && set->ncalls > 0)
+		key_add(&k, 0, tool, strlen(tool));
 	id = name_find(set, action, strlen(action));
-	look_at_offer(&v, &k, action, id);
-	if (id != ACTION_STAR)
-		look_at_offer(&v, &k, action, ACTION_STAR);
+	for (level = 1; level <= k.n; level++) { /* of any tool; then calls of this one */
+		look_at_offer(&v, &k, level, action, id);
+		if (id != ACTION_STAR)
+			look_at_offer(&v, &k, level, action, ACTION_STAR);
+	}
 	return verdict_of(&v.best, set->ceiling);
 }
 
@@ -398,7 +467,7 @@ is_in_reach(const struct view *v, const struct member *m)
 	const struct grant *link;
 	enum chain_fault chain;
 
-	return !grant_is_exhausted(m->grant) &&
+	return m->grant->tool == NULL && !grant_is_exhausted(m->grant) &&
 	       member_standing(v->set, m, v->ctx, v->now_ms, &chain, &link) == REJECTION_none;
 }
 

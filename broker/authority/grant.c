@@ -63,6 +63,22 @@ capability_fault(const struct capability *c, const char **ret_field)
 	    "has an action that is not 1 to 128 bytes of plain text");
 }
 
+/* One exact call is one use of one principal, whatever else the grant says. */
+static const char *
+call_fault(const struct grant *g, const char **ret_field)
+{
+	*ret_field = "tool";
+	if (g->tool == NULL)
+		return "";
+	if (!text_is_plain(g->tool, IDENTIFIER_MAX))
+		return "is not 1 to 256 bytes of plain text";
+	*ret_field = "delegationDepth";
+	if (g->delegation_depth != 0)
+		return "is not 0, for one exact call";
+	*ret_field = "maxUses";
+	return g->bounded && g->max_uses == 1 ? "" : "is not 1, for one exact call";
+}
+
 /* What of a grant restricts it: when, for what, how often, how far it may be handed on. */
 static const char *
 constraints_fault(const struct grant *g, const char **ret_field)
@@ -109,6 +125,8 @@ grant_fault(const struct grant *g, const char **ret_field)
 	if (g->parent != NULL && strcmp(g->parent, g->id) == 0)
 		return "is the grant itself";
 	fault = constraints_fault(g, ret_field);
+	if (*fault == '\0')
+		fault = call_fault(g, ret_field);
 	if (*fault != '\0')
 		return fault;
 	*ret_field = "capabilities";

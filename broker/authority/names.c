@@ -38,6 +38,7 @@ static const char *const missing_names[] = {
 	[MISSING_path] = "path",
 	[MISSING_action] = "action",
 	[MISSING_owner] = "owner",
+	[MISSING_call] = "call",
 };
 
 static const char *const chain_names[] = {

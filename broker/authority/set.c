@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "broker/authority/set_private.h"
+#include "common/hex.h"
 
 /* ---- keys ------------------------------------------------------------------------------ */
 
@@ -62,6 +63,17 @@ principal_key(struct key *k, const char *issuer, const char *subject, const char
 	key_add(k, 1, issuer, strlen(issuer));
 	key_add(k, 0, subject, strlen(subject));
 	key_add(k, 0, ns, strlen(ns));
+}
+
+void
+call_key(struct key *k, uint64_t before, const char *namespace, const char *tool,
+    const uint8_t digest[AUTHORITY_DIGEST_BYTES], char hex[2 * AUTHORITY_DIGEST_BYTES + 1])
+{
+	hex_encode(digest, AUTHORITY_DIGEST_BYTES, hex);
+	key_begin(k);
+	key_add(k, before, namespace, strlen(namespace));
+	key_add(k, 0, tool, strlen(tool));
+	key_add(k, 0, hex, 2 * AUTHORITY_DIGEST_BYTES);
 }
 
 static void
@@ -212,7 +224,9 @@ node_drop_if_empty(struct grant_set *set, struct node *n)
 {
 	if (n->list[0].first != NULL || n->list[1].first != NULL)
 		return;
-	table_remove(n->action == ACTION_NONE ? &set->places : &set->offers, n->hash, n);
+	table_remove(n->action == ACTION_NONE || n->action == ACTION_CALL ? &set->places
+									  : &set->offers,
+	    n->hash, n);
 	free(n);
 }
 
@@ -238,14 +252,20 @@ entry_remove(struct grant_set *set, struct entry *e)
 static int
 index_capability(struct grant_set *set, struct member *m, const struct capability *c)
 {
+	const struct grant *g = m->grant;
 	struct principal *p = m->principal[2];
+	size_t i, level = g->tool != NULL ? CALL_OFFER : 1;
+	char hex[2 * AUTHORITY_DIGEST_BYTES + 1];
 	struct entry *e;
 	struct node *n;
 	struct key k;
-	size_t i;
 
-	capability_key(&k, p->hash, c);
-	n = node_get(&set->places, &k, k.n, p, ACTION_NONE, k.hash[k.n - 1]);
+	if (g->tool != NULL)
+		call_key(&k, p->hash, c->namespace, g->tool, g->digest, hex);
+	else
+		capability_key(&k, p->hash, c);
+	n = node_get(&set->places, &k, k.n, p, g->tool != NULL ? ACTION_CALL : ACTION_NONE,
+	    k.hash[k.n - 1]);
 	if (n == NULL)
 		return -ENOMEM;
 	e = entry_add(m, n, c, c->nactions);
@@ -256,8 +276,8 @@ index_capability(struct grant_set *set, struct member *m, const struct capabilit
 	for (i = 0; i < c->nactions; i++) {
 		if (name_intern(set, c->actions[i], &e->actions[i]) < 0)
 			return -ENOMEM;
-		n = node_get(&set->offers, &k, 1, p, e->actions[i],
-		    offer_hash(k.hash[0], e->actions[i]));
+		n = node_get(&set->offers, &k, level, p, e->actions[i],
+		    offer_hash(k.hash[level - 1], e->actions[i]));
 		if (n == NULL)
 			return -ENOMEM;
 		if (entry_add(m, n, c, 0) == NULL) {
@@ -426,6 +446,7 @@ grant_set_add(struct grant_set *set, struct grant *g)
 		if (index_capability(set, m, &g->capabilities[i]) < 0)
 			goto fail;
 	set->order++;
+	set->ncalls += g->tool != NULL;
 	table_put(&set->members, hash_bytes(3, g->id, strlen(g->id)), m);
 	family_join(set, m);
 	g->issued_revision = ++set->revision;
@@ -442,6 +463,7 @@ grant_set_remove(struct grant_set *set, struct grant *g)
 	struct member *m = member_find(set, g->id, strlen(g->id));
 
 	assert(m != NULL && m->grant == g);
+	set->ncalls -= g->tool != NULL;
 	family_leave(set, m);
 	table_remove(&set->members, hash_bytes(3, g->id, strlen(g->id)), m);
 	member_destroy(set, m);

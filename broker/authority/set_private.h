@@ -7,6 +7,9 @@
  *               place and, of wider scope, below it.  A decision looks at the places from
  *               the root of the namespace down to the path that is asked for.
  *   offer       (principal, resource namespace, action): what is granted anywhere; discovery.
+ *   call        what is bound to one exact call hangs at (principal, resource namespace, tool,
+ *               digest) in place of its path, and is offered at (.., tool, action): however
+ *               many of them an actor has had, a decision looks at those of its call.
  *   entry       one capability in the list of a place, or one action of it in that of an
  *               offer.  Unbounded grants and bounded ones have a list each, in order.
  */
@@ -22,6 +25,9 @@
 #define ACTION_STAR    0		       /* "*" is the first name that a set knows */
 #define ACTION_NONE    UINT32_MAX	       /* of a place */
 #define ACTION_UNKNOWN (UINT32_MAX - 1)	       /* a name that no grant has ever held */
+#define ACTION_CALL    (UINT32_MAX - 2)	       /* of the place of one exact call */
+#define CALL_LEVELS    3		       /* the resource namespace, tool and digest */
+#define CALL_OFFER     2		       /* of them, those that an offer of a tool has */
 
 /* Texts one after the other, each with its NUL and with the hash of all up to it. */
 struct key {
@@ -52,7 +58,7 @@ struct node { /* a place or an offer */
 	uint64_t hash;
 	const struct principal *principal;
 	struct entry_list list[2]; /* unbounded, bounded */
-	uint32_t action;	   /* ACTION_NONE: a place */
+	uint32_t action;	   /* ACTION_NONE and ACTION_CALL: a place */
 	uint32_t bytes;
 	char text[]; /* resource namespace and segments */
 };
@@ -91,6 +97,7 @@ struct grant_set {
 	struct table orphans; /* of each parent that is not here the first who waits for it */
 	uint32_t nnames;
 	size_t nchildren; /* members that name a parent */
+	size_t ncalls;	  /* members that are bound to one call */
 };
 
 /* ---- set.c ---- */
@@ -108,6 +115,9 @@ struct node *node_find(const struct table *t, const struct key *k, size_t level,
 uint32_t name_find(const struct grant_set *set, const char *text, size_t n);
 struct member *member_find(const struct grant_set *set, const char *id, size_t n);
 void principal_key(struct key *k, const char *issuer, const char *subject, const char *ns);
+/* Of one exact call; `hex` is the key's digest as text, and lives as long. */
+void call_key(struct key *k, uint64_t before, const char *namespace, const char *tool,
+    const uint8_t digest[AUTHORITY_DIGEST_BYTES], char hex[2 * AUTHORITY_DIGEST_BYTES + 1]);
 
 static inline uint64_t
 offer_hash(uint64_t hash, uint32_t action)

@@ -82,7 +82,8 @@ make_query(struct query *q, unsigned n, uint64_t revision)
 		q->path[k] = q->segment[k];
 	}
 	snprintf(q->actor, sizeof q->actor, "%s", o->subject);
-	q->requirement = (struct requirement){ "workspace", NULL, { q->path, 4 }, "read" };
+	q->requirement = (struct requirement){ "workspace", NULL, { q->path, 4 }, "read",
+		NULL, NULL };
 	q->context = (struct context){ q->actor, "human:operator", "human:owner", "default",
 		"work", 10, revision };
 }

@@ -23,6 +23,7 @@
 		a, countof(a)                                                                  \
 	}
 #define ACTIONS(a) a, countof(a)
+#define NO_CALL    NULL, NULL /* the last two members of a requirement */
 
 static const char *act_read[] = { "read" };
 static const char *seg_docs[] = { "docs" }, *seg_docs_a[] = { "docs", "a" };
@@ -39,7 +40,8 @@ static const struct capability docs_below = { "workspace", NULL, PATH(seg_docs),
 		__VA_ARGS__                                                                    \
 	}
 
-static const struct requirement read_docs_a = { "workspace", NULL, PATH(seg_docs_a), "read" };
+static const struct requirement read_docs_a = { "workspace", NULL, PATH(seg_docs_a), "read",
+	NO_CALL };
 
 /* Admitted when the set was as it is. */
 static inline struct context

@@ -26,6 +26,8 @@ pick(unsigned n)
 static const char *const ids[WORLD_MAX] = { "g0", "g1", "g2", "g3", "g4", "g5", "g6", "g7" };
 static const char *words[] = { "a", "ab", "b", "*" };
 static const char *const verbs[] = { "read", "write", "*", "rea" };
+static const char *const tools[] = { "t", "u" };
+static const uint8_t digests[][AUTHORITY_DIGEST_BYTES] = { { 1 }, { 2 } };
 static const char *const people[] = { "human:h", "agent:a", "human:o" };
 
 /* Everything lies in one block: grants can be copied about and cut to pieces. */
@@ -87,6 +89,14 @@ random_grant(struct world *w, size_t i)
 		.max_uses = 1 + pick(2),
 		.spent = pick(3) };
 	w->g[i].npurposes = w->g[i].purposes != NULL ? pick(3) : 0;
+	if (pick(4) == 0) { /* for one exact call */
+		w->g[i].tool = tools[pick(4) == 0];
+		memcpy(w->g[i].digest, digests[pick(5) == 0], AUTHORITY_DIGEST_BYTES);
+		w->g[i].bounded = true;
+		w->g[i].max_uses = 1;
+		w->g[i].delegation_depth = 0;
+		w->g[i].spent = pick(2);
+	}
 	/* Some chains are forged, some are what an issue would have made. */
 	if (pick(2) == 0)
 		w->g[i].parent = ids[(i + 1 + pick(WORLD_MAX - 1)) % WORLD_MAX];
@@ -186,7 +196,7 @@ random_requirement(const char **segments)
 		segments[j] = words[pick(4)];
 	return (struct requirement){ pick(6) == 0 ? "other" : "workspace",
 		pick(3) == 0 ? "human:o" : NULL, { segments, pick(MEMBERS_MAX + 1) },
-		verbs[pick(4)] };
+		verbs[pick(4)], pick(6) != 0 ? tools[pick(4) == 0] : NULL, digests[pick(5) == 0] };
 }
 
 /* ---- the model ------------------------------------------------------------------------- */
@@ -231,6 +241,20 @@ model_capability(const struct capability *c, const struct requirement *r)
 	return model_place(c, &r->path, false) && model_holds(c, r->action) &&
 	       strcmp(c->namespace, r->namespace) == 0 &&
 	       (c->owner == NULL || strcmp(c->owner, "human:o") == 0);
+}
+
+/* What is for one exact call is for no other, and for nothing that is no call. */
+static inline bool
+model_call(const struct grant *g, const struct requirement *r)
+{
+	size_t i, same = 0;
+
+	if (g->tool == NULL)
+		return true;
+	for (i = 0; i < AUTHORITY_DIGEST_BYTES; i++)
+		same += g->digest[i] == r->digest[i];
+	return same == AUTHORITY_DIGEST_BYTES && r->tool != NULL &&
+	       strcmp(g->tool, r->tool) == 0;
 }
 
 static inline bool
@@ -370,7 +394,7 @@ model_grant(
 		purpose |= strcmp(g->purposes[k], "work") == 0;
 	for (k = 0; k < g->ncapabilities; k++)
 		covered |= model_capability(&g->capabilities[k], r);
-	if (!covered || !purpose || strcmp(g->subject, "agent:a") != 0 ||
+	if (!covered || !model_call(g, r) || !purpose || strcmp(g->subject, "agent:a") != 0 ||
 	    strcmp(g->issuer, "human:h") != 0 || strcmp(g->namespace, "default") != 0 ||
 	    !model_open(w, i) || model_revoked(w, i))
 		return VERDICT_no_matching_grant;

@@ -29,7 +29,7 @@ discover(struct grant *g, size_t n, const char *namespace, const char *action)
 {
 	struct grant_set *set = set_of(g, n, false);
 	const struct context ctx = admitted(set);
-	enum verdict v = authority_discover(set, &ctx, namespace, action, NOW);
+	enum verdict v = authority_discover(set, &ctx, NULL, namespace, action, NOW);
 
 	grant_set_destroy(set);
 	return v;
@@ -73,7 +73,7 @@ static const struct {
 	}
 #define REQ(path, action)                                                                      \
 	{                                                                                      \
-		"workspace", NULL, PATH(path), action                                          \
+		"workspace", NULL, PATH(path), action, NO_CALL                                 \
 	}
 #define YES VERDICT_allowed
 #define NO  VERDICT_no_matching_grant
@@ -84,9 +84,10 @@ static const struct {
 	{ CAP(seg_docs_a, true, act_read), REQ(seg_docs, "read"), NO, "above" },
 	{ ROOT(true, act_read), REQ(seg_docs_a, "read"), YES, "below the root" },
 	{ ROOT(false, act_read), REQ(seg_docs, "read"), NO, "exactly the root" },
-	{ ROOT(false, act_read), { "workspace", NULL, { NULL, 0 }, "read" }, YES, "the root" },
-	{ CAP(seg_docs, true, act_read), { "workspace", NULL, { NULL, 0 }, "read" }, NO,
-	    "the root from below" },
+	{ ROOT(false, act_read), { "workspace", NULL, { NULL, 0 }, "read", NO_CALL }, YES,
+	    "the root" },
+	{ CAP(seg_docs, true, act_read), { "workspace", NULL, { NULL, 0 }, "read", NO_CALL },
+	    NO, "the root from below" },
 	{ CAP(seg_star, true, act_read), REQ(seg_docs, "read"), NO,
 	    "a star is a name in a path" },
 	{ CAP(seg_docs, true, act_rw), REQ(seg_docs, "list"), YES, "second action" },
@@ -98,26 +99,28 @@ static const struct {
 	{ CAP(seg_docs, true, act_prefix), REQ(seg_docs, "read.x"), NO, "no prefix wildcard" },
 	{ CAP(seg_docs, true, act_prefix), REQ(seg_docs, "re*"), YES, "literally" },
 	{ CAP(seg_docs, true, act_read), REQ(seg_docs, "READ"), NO, "case counts" },
-	{ CAP(seg_docs, true, act_read), { "other", NULL, PATH(seg_docs), "read" }, NO,
+	{ CAP(seg_docs, true, act_read), { "other", NULL, PATH(seg_docs), "read", NO_CALL }, NO,
 	    "other resource namespace" },
 	{ { "workspace", "human:o", PATH(seg_docs), true, ACTIONS(act_read) },
 	    REQ(seg_docs, "read"), YES, "names the context's owner" },
 	{ { "workspace", "human:x", PATH(seg_docs), true, ACTIONS(act_read) },
 	    REQ(seg_docs, "read"), NO, "names another owner" },
-	{ CAP(seg_docs, true, act_read), { "workspace", "human:o", PATH(seg_docs), "read" },
+	{ CAP(seg_docs, true, act_read),
+	    { "workspace", "human:o", PATH(seg_docs), "read", NO_CALL },
 	    YES, "requirement names the context's owner" },
-	{ CAP(seg_docs, true, act_read), { "workspace", "human:x", PATH(seg_docs), "read" },
+	{ CAP(seg_docs, true, act_read),
+	    { "workspace", "human:x", PATH(seg_docs), "read", NO_CALL },
 	    VERDICT_invalid_request, "requirement names another owner" },
 	{ { "workspace", "human:x", PATH(seg_docs), true, ACTIONS(act_read) },
-	    { "workspace", "human:x", PATH(seg_docs), "read" }, VERDICT_invalid_request,
-	    "both name another owner" },
+	    { "workspace", "human:x", PATH(seg_docs), "read", NO_CALL },
+	    VERDICT_invalid_request, "both name another owner" },
 	{ ROOT(true, act_all), REQ(seg_up, "read"), VERDICT_invalid_request, "dot-dot" },
 	{ ROOT(true, act_all), REQ(seg_empty, "read"), VERDICT_invalid_request,
 	    "empty segment" },
 	{ ROOT(true, act_all), REQ(seg_docs, ""), VERDICT_invalid_request, "empty action" },
 	{ ROOT(true, act_all), REQ(seg_docs, NULL), VERDICT_invalid_request, "no action" },
-	{ ROOT(true, act_all), { "", NULL, PATH(seg_docs), "read" }, VERDICT_invalid_request,
-	    "no resource namespace" },
+	{ ROOT(true, act_all), { "", NULL, PATH(seg_docs), "read", NO_CALL },
+	    VERDICT_invalid_request, "no resource namespace" },
 };
 
 START_TEST(one_capability_covers_or_does_not)
@@ -238,7 +241,8 @@ START_TEST(a_context_that_is_none_decides_nothing)
 	ck_assert_int_eq(
 	    authority_decide(set, &c, &read_docs_a, NOW).verdict, VERDICT_invalid_context);
 	ck_assert_int_eq(
-	    authority_discover(set, &c, "workspace", "read", NOW), VERDICT_invalid_context);
+	    authority_discover(set, &c, NULL, "workspace", "read", NOW),
+	    VERDICT_invalid_context);
 	grant_set_destroy(set);
 }
 END_TEST
@@ -251,7 +255,7 @@ START_TEST(grants_that_are_missing_fail_closed) /* TU-40 */
 
 	ck_assert_int_eq(d.verdict, VERDICT_authority_unavailable);
 	ck_assert_str_eq(decision_cause(&d), "grant_source_failed");
-	ck_assert_int_eq(authority_discover(NULL, &ctx, "workspace", "read", NOW),
+	ck_assert_int_eq(authority_discover(NULL, &ctx, NULL, "workspace", "read", NOW),
 	    VERDICT_authority_unavailable);
 	ck_assert_ptr_null(authority_reach(NULL, &ctx, NOW, &at));
 }
@@ -275,7 +279,7 @@ START_TEST(grants_that_cannot_be_believed_fail_closed) /* TU-40, TU-42 */
 	ck_assert_str_eq(decision_cause(&d), "invalid_grant_material");
 	d = authority_recheck(set, &g, &ctx, NOW);
 	ck_assert_int_eq(d.verdict, VERDICT_authority_unavailable);
-	ck_assert_int_eq(authority_discover(set, &ctx, "workspace", "read", NOW),
+	ck_assert_int_eq(authority_discover(set, &ctx, NULL, "workspace", "read", NOW),
 	    VERDICT_authority_unavailable);
 	ck_assert_ptr_null(authority_reach(set, &ctx, NOW, &at));
 	grant_set_destroy(set);
@@ -310,7 +314,8 @@ START_TEST(exhausted_is_said_before_no_match) /* TU-45 */
 		GRANT(.purposes = for_play, .npurposes = 1),
 	};
 	struct decision d = decide(g, 2, &read_docs_a, NOW);
-	const struct requirement other = { "workspace", NULL, PATH(seg_docs2), "read" };
+	const struct requirement other = { "workspace", NULL, PATH(seg_docs2), "read",
+		NO_CALL };
 
 	ck_assert_int_eq(d.verdict, VERDICT_grant_exhausted);
 	ck_assert_int_eq(d.nearest, REJECTION_exhausted);

@@ -146,7 +146,7 @@ START_TEST(a_forged_chain_is_seen_when_it_is_used) /* TU-46 */
 	struct grant parent = derivations[_i].parent, child = derivations[_i].child, good;
 	/* What its first capability says, word for word. */
 	const struct requirement req = { child.capabilities[0].namespace, NULL,
-		child.capabilities[0].path, child.capabilities[0].actions[0] };
+		child.capabilities[0].path, child.capabilities[0].actions[0], NO_CALL };
 	enum chain_fault want = derivations[_i].at_use;
 	struct grant_set *set;
 	struct context ctx;
@@ -225,7 +225,7 @@ START_TEST(a_whole_chain_allows) /* TU-46 */
 	ck_assert_int_eq(d.verdict, VERDICT_allowed);
 	ck_assert_ptr_eq(d.grant, &l.leaf);
 	ck_assert_int_eq(
-	    authority_discover(l.set, &l.ctx, "workspace", "read", NOW), VERDICT_allowed);
+	    authority_discover(l.set, &l.ctx, NULL, "workspace", "read", NOW), VERDICT_allowed);
 	grant_set_destroy(l.set);
 }
 END_TEST
@@ -295,7 +295,7 @@ START_TEST(a_break_anywhere_breaks_the_chain) /* TU-46, in both families */
 	ck_assert_ptr_eq(d.grant, &l.leaf);
 	ck_assert_str_eq(d.link->id, breaks[_i].link);
 	ck_assert_int_eq(
-	    authority_discover(l.set, &l.ctx, "workspace", "read", NOW), d.verdict);
+	    authority_discover(l.set, &l.ctx, NULL, "workspace", "read", NOW), d.verdict);
 	ck_assert_int_eq(
 	    authority_recheck(l.set, &l.leaf, &l.ctx, NOW).verdict, breaks[_i].want);
 	grant_set_destroy(l.set);

@@ -17,7 +17,7 @@ pairs(void)
 START_TEST(decisions_are_those_of_the_model) /* TU-33 to TU-46, D-7 */
 {
 	unsigned round, n = pairs(), seen[VERDICT_authority_unavailable + 1] = { 0 };
-	unsigned chains[CHAIN_parent_not_found + 1] = { 0 };
+	unsigned chains[CHAIN_parent_not_found + 1] = { 0 }, calls = 0;
 	const char *segments[MEMBERS_MAX];
 	const struct grant *grant;
 	enum chain_fault chain;
@@ -43,13 +43,15 @@ START_TEST(decisions_are_those_of_the_model) /* TU-33 to TU-46, D-7 */
 			    authority_recheck(w.set, d.grant, &w.ctx, w.now_ms).verdict, want);
 		/* What can be executed can be discovered. */
 		ck_assert(want != VERDICT_allowed ||
-			  authority_discover(w.set, &w.ctx, r.namespace, r.action, w.now_ms) ==
-			      VERDICT_allowed);
+			  authority_discover(w.set, &w.ctx, r.tool, r.namespace, r.action,
+			      w.now_ms) == VERDICT_allowed);
+		calls += d.verdict == VERDICT_allowed && d.grant->tool != NULL;
 		ck_assert(d.chain == CHAIN_ok || d.link != NULL);
 		world_end(&w);
 	}
 	/* A generator that does not reach a rule would prove nothing of it. */
 	ck_assert_uint_ge(seen[VERDICT_allowed], n / 40);
+	ck_assert_uint_ge(calls, n / 1000);
 	ck_assert_uint_ge(seen[VERDICT_no_matching_grant], n / 20);
 	ck_assert_uint_ge(seen[VERDICT_grant_exhausted], n / 200);
 	ck_assert_uint_ge(seen[VERDICT_host_policy_denied], n / 1000);

@@ -56,7 +56,8 @@ START_TEST(the_ceiling_only_narrows) /* TU-44 */
 	struct grant g = GRANT(.bounded = true, .max_uses = 1);
 	struct grant_set *set = set_of(&g, 1, false);
 	const struct context ctx = admitted(set);
-	const struct requirement other = { "workspace", NULL, PATH(seg_docs2), "read" };
+	const struct requirement other = { "workspace", NULL, PATH(seg_docs2), "read",
+		NO_CALL };
 	struct decision d;
 	struct reach at = { 0 };
 
@@ -67,7 +68,8 @@ START_TEST(the_ceiling_only_narrows) /* TU-44 */
 	ck_assert_ptr_eq(d.grant, &g); /* the one that it overrides is named */
 	ck_assert_uint_eq(g.spent, 0);
 	ck_assert_int_eq(
-	    authority_discover(set, &ctx, "workspace", "read", NOW), ceilings[_i].discovers);
+	    authority_discover(set, &ctx, NULL, "workspace", "read", NOW),
+	    ceilings[_i].discovers);
 	ck_assert_int_eq(authority_reach(set, &ctx, NOW, &at) != NULL,
 	    ceilings[_i].discovers == VERDICT_allowed);
 	/* A denial stays one, with its own code. */
@@ -140,10 +142,10 @@ START_TEST(a_denial_names_the_grant_that_came_closest)
 		GRANT(.capabilities = &exact_a, .purposes = for_play, .npurposes = 1),
 	};
 	const struct requirement reqs[] = {
-		{ "workspace", NULL, PATH(seg_docs_b), "read" },
-		{ "workspace", NULL, PATH(seg_docs_a), write[0] },
-		{ "workspace", NULL, PATH(seg_docs_b), write[0] },
-		{ "nowhere", NULL, PATH(seg_docs_b), "read" },
+		{ "workspace", NULL, PATH(seg_docs_b), "read", NO_CALL },
+		{ "workspace", NULL, PATH(seg_docs_a), write[0], NO_CALL },
+		{ "workspace", NULL, PATH(seg_docs_b), write[0], NO_CALL },
+		{ "nowhere", NULL, PATH(seg_docs_b), "read", NO_CALL },
 	};
 	struct grant_set *set = set_of(g, 3, false);
 	struct context ctx = admitted(set);

@@ -68,8 +68,8 @@ compare(
 	ck_assert_int_eq(da.grant != NULL, db.grant != NULL);
 	if (da.grant != NULL)
 		ck_assert_int_eq(da.grant - ga, db.grant - gb);
-	ck_assert_int_eq(authority_discover(a, &ca, r.namespace, r.action, NOW),
-	    authority_discover(b, &cb, r.namespace, r.action, NOW));
+	ck_assert_int_eq(authority_discover(a, &ca, NULL, r.namespace, r.action, NOW),
+	    authority_discover(b, &cb, NULL, r.namespace, r.action, NOW));
 	do {
 		reached = authority_reach(a, &ca, NOW, &ra);
 		ck_assert_ptr_eq(reached, authority_reach(b, &cb, NOW, &rb));
@@ -144,7 +144,7 @@ START_TEST(a_requirement_of_any_depth_is_looked_up) /* TU-35 */
 	const char *deep[65];
 	struct capability c = { "workspace", NULL, { deep, 64 }, true, ACTIONS(act_read) };
 	struct grant g = GRANT(.capabilities = &c);
-	struct requirement r = { "workspace", NULL, { deep, 64 }, "read" };
+	struct requirement r = { "workspace", NULL, { deep, 64 }, "read", NO_CALL };
 	struct grant_set *set;
 	struct context ctx;
 	size_t i;
