@@ -36,7 +36,7 @@ count_row(struct config_reader *r, const struct message *m)
 	if (row->part < r->part)
 		return config_fail(r, NULL, "is out of order");
 	if (row->type == MSG_config_capability && r->part != PART_GRANTS)
-		return config_fail(r, NULL, "has no grant before it");
+		return config_fail(r, NULL, "has no grant or ceiling before it");
 	r->begun = true;
 	r->part = row->part;
 	c->nruntimes += row->type == MSG_config_runtime;
@@ -249,6 +249,7 @@ config_destroy(struct config *c)
 
 	for (i = 0; c->tools != NULL && i < c->ntools; i++) {
 		schema_destroy(c->tools[i].schema);
+		schema_destroy(c->tools[i].result);
 		requirement_destroy(c->tools[i].path);
 	}
 	explicit_bzero(c->key, sizeof(c->key));

@@ -2,16 +2,16 @@
  * config: what a broker is told at its start, by its supervisor and nobody else.
  *
  * Read once from a descriptor that holds frames (protocol.def, "configuration") in this
- * order: config.broker, config.runtime*, config.provider*, config.tool*, (config.grant
- * config.capability*)*, config.end.  Everything is checked here: a configuration that
- * was read is one that can be worked with, down to each tool's schema and each grant's
- * paths.  It never changes afterwards, and lives until the last who holds it releases it.  The
+ * order: config.broker, config.runtime*, config.provider*, config.tool*, then (config.ceiling
+ * config.capability*) at most once and (config.grant config.capability*)*, config.end.
+ * Everything is checked here: a configuration that was read is one that can be worked with,
+ * down to each tool's schema and each grant's paths.  It never changes afterwards, and lives until the last who holds it releases it.  The
  * grants that count are copies of its own (standing.h).
  */
 #ifndef BROKER_CONFIG_H
 #define BROKER_CONFIG_H
 
-#include "broker/authority/authority.h"
+#include "broker/authority/set.h"
 #include "broker/requirement.h"
 #include "broker/schema.h"
 #include "broker/zone.h"
@@ -23,6 +23,7 @@ struct config_runtime {
 	const char *id, *version;
 	enum operation_kind kind;
 	bool learn; /* its calls are learned, not refused */
+	struct slice metadata; /* of its manifest, packed; empty: none */
 };
 
 struct config_provider {
@@ -35,11 +36,12 @@ struct config_tool {
 	const char *namespace; /* of the tool */
 	uint32_t provider;     /* index */
 	enum effect effect;
-	bool idempotent;
-	struct slice input; /* the packed schema, for the catalogue */
-	struct schema *schema;
+	bool idempotent, read_only, destructive;
+	struct slice input, output; /* packed schemas, for the catalogue; no output: empty */
+	struct schema *schema, *result; /* of arguments and results; NULL: any result */
 	const char *action, *resource;	   /* required action and resource namespace */
 	struct requirement_template *path; /* required path */
+	struct path ceiling; /* what the path that is resolved must lie in */
 };
 
 struct config {
@@ -48,6 +50,10 @@ struct config {
 	const char *purpose;
 	uint8_t key[32]; /* for digests in the record (D-12) */
 	enum durability durability;
+	enum revocation revocation;
+	/* Tool namespaces that are enabled; NULL: all. */
+	const char **tool_namespaces;
+	size_t ntool_namespaces;
 	uint32_t max_steps, max_tool_calls; /* defaults and ceilings of a turn */
 	uint32_t timeout_ms; /* a turn's default and ceiling; 0 for a command: none */
 	uint32_t drain_grace_ms, kill_grace_ms;
@@ -61,6 +67,7 @@ struct config {
 	size_t ntools;
 	struct grant *grants; /* in the order of the frames, none with a grant_fault() */
 	size_t ngrants;
+	struct ceiling ceiling; /* what is refused, whatever is granted */
 
 	/* private */
 	uint32_t users; /* config_hold() */

@@ -121,6 +121,27 @@ take_list(
 	return texts;
 }
 
+static struct slice
+take_packed(struct config_reader *r, struct slice s)
+{
+	struct slice copy = zone_bytes(&r->config->zone, s);
+
+	if (copy.p == NULL)
+		config_out_of_memory(r);
+	return copy;
+}
+
+static void
+take_path(struct config_reader *r, const char *field, struct slice list, struct path *ret)
+{
+	const char *fault;
+
+	ret->segment = take_list(r, field, list, PATH_SEGMENTS_MAX, &ret->n);
+	fault = r->error == 0 ? path_fault(ret) : "";
+	if (*fault != '\0')
+		config_fail(r, field, fault);
+}
+
 /* ---- rows ----------------------------------------------------------------------------- */
 
 static int
@@ -136,6 +157,11 @@ take_broker(struct config_reader *r, const struct message *m)
 	c->purpose = take_text(r, "purpose", b->purpose);
 	memcpy(c->key, b->key.p, sizeof(c->key));
 	c->durability = b->durability;
+	c->revocation = b->revocation == revocation_mode_next_turn ? REVOCATION_next_turn
+								    : REVOCATION_immediate;
+	if (b->has_toolNamespaces)
+		c->tool_namespaces = take_list(r, "toolNamespaces", b->toolNamespaces,
+		    TOOL_NAMESPACES_MAX, &c->ntool_namespaces);
 	c->max_steps = (uint32_t)b->maxSteps;
 	c->max_tool_calls = (uint32_t)b->maxToolCalls;
 	c->timeout_ms = (uint32_t)b->timeoutMs;
@@ -157,6 +183,8 @@ take_runtime(struct config_reader *r, const struct message *m)
 	out->version = take_text(r, "version", in->version);
 	out->kind = in->kind;
 	out->learn = in->has_learn && in->learn;
+	if (in->has_metadata)
+		out->metadata = take_packed(r, in->metadata);
 	return r->error;
 }
 
@@ -177,18 +205,28 @@ take_provider(struct config_reader *r, const struct message *m)
 	return r->error;
 }
 
-/* The schema, then the template, which names properties of it. */
+static int
+compile_schema(
+    struct config_reader *r, const char *field, struct slice packed, struct schema **ret_schema)
+{
+	char err[sizeof(fault_rule)] = "";
+	int ret = schema_compile(packed, ret_schema, err, sizeof(err));
+
+	if (ret == -EINVAL)
+		return config_fail(r, field, err);
+	return ret < 0 ? config_out_of_memory(r) : 0;
+}
+
+/* The schemas, then the template, which names properties of the first. */
 static int
 compile_tool(struct config_reader *r, struct config_tool *t, const char *path)
 {
 	char err[sizeof(fault_rule)] = "";
 	int ret;
 
-	ret = schema_compile(t->input, &t->schema, err, sizeof(err));
-	if (ret == -EINVAL)
-		return config_fail(r, "input", err);
-	if (ret < 0)
-		return config_out_of_memory(r);
+	if (compile_schema(r, "input", t->input, &t->schema) < 0 ||
+	    (t->output.n > 0 && compile_schema(r, "output", t->output, &t->result) < 0))
+		return r->error;
 	if (!schema_is_of_objects(t->schema))
 		return config_fail(r, "input", "/: has no type object");
 	ret = requirement_compile(path, t->schema, &t->path, err, sizeof(err));
@@ -211,19 +249,42 @@ take_tool(struct config_reader *r, const struct message *m)
 	out->namespace = take_text(r, "namespace", in->namespace);
 	out->effect = in->effect;
 	out->idempotent = in->idempotent;
+	out->read_only = in->has_readOnly ? in->readOnly : in->effect == effect_read;
+	out->destructive = in->has_destructive && in->destructive;
+	if (out->read_only && in->effect != effect_read)
+		config_fail(r, "readOnly", "is true for a write");
+	if (out->destructive && in->effect == effect_read)
+		config_fail(r, "destructive", "is true for a read");
 	out->action = take_text(r, "action", in->action);
 	out->resource = take_text(r, "resource", in->resource);
 	path = take_text(r, "path", in->path);
-	out->input = zone_bytes(&r->config->zone, in->input);
-	if (out->input.p == NULL)
-		return config_out_of_memory(r);
+	out->input = take_packed(r, in->input);
+	if (in->has_output)
+		out->output = take_packed(r, in->output);
+	if (in->has_ceiling)
+		take_path(r, "ceiling", in->ceiling, &out->ceiling);
 	if (in->provider >= r->config->nproviders)
 		return config_fail(r, "provider", "is the index of no provider");
 	out->provider = (uint32_t)in->provider;
 	return r->error < 0 ? r->error : compile_tool(r, out, path);
 }
 
-/* The last grant is whole once another row than a capability comes. */
+/* The rules for a capability are those of a grant that holds it (TU-38). */
+static int
+close_ceiling(struct config_reader *r, const struct capability *all)
+{
+	struct config *c = r->config;
+	const struct grant shell = { .id = "ceiling", .subject = c->authority,
+		.issuer = c->authority, .namespace = c->namespace, .capabilities = all,
+		.ncapabilities = r->ncapabilities };
+	const char *field = NULL, *fault = grant_fault(&shell, &field);
+
+	c->ceiling = (struct ceiling){ true, all, r->ncapabilities };
+	config_set_row(r, "config.ceiling", 1, NULL);
+	return *fault == '\0' ? 0 : config_fail(r, field, fault);
+}
+
+/* The last grant, or the ceiling, is whole once another row than a capability comes. */
 static int
 close_grant(struct config_reader *r)
 {
@@ -231,18 +292,34 @@ close_grant(struct config_reader *r)
 	struct capability *all;
 	struct grant *g;
 
-	if (r->grants == 0)
+	if (r->grants == 0 && !r->in_ceiling)
 		return 0;
-	g = &r->config->grants[r->grants - 1];
 	all = zone_alloc(&r->config->zone, r->ncapabilities, sizeof(*all));
 	if (all == NULL)
 		return config_out_of_memory(r);
 	memcpy(all, r->capabilities, r->ncapabilities * sizeof(*all));
+	if (r->in_ceiling)
+		return close_ceiling(r, all);
+	g = &r->config->grants[r->grants - 1];
 	g->capabilities = all;
 	g->ncapabilities = r->ncapabilities;
 	config_set_row(r, "config.grant", r->grants, g->id);
 	fault = grant_fault(g, &field);
 	return *fault == '\0' ? 0 : config_fail(r, field, fault);
+}
+
+static int
+take_ceiling(struct config_reader *r, const struct message *m)
+{
+	(void)m;
+	if (close_grant(r) < 0)
+		return r->error;
+	config_set_row(r, "config.ceiling", 1, NULL);
+	if (r->has_ceiling)
+		return config_fail(r, NULL, "is the second one");
+	r->in_ceiling = r->has_ceiling = true;
+	r->ncapabilities = 0;
+	return 0;
 }
 
 static int
@@ -254,6 +331,7 @@ take_grant(struct config_reader *r, const struct message *m)
 	if (close_grant(r) < 0)
 		return r->error;
 	r->ncapabilities = 0;
+	r->in_ceiling = false;
 	out = &r->config->grants[r->grants++];
 	config_set_row(r, "config.grant", r->grants, NULL);
 	out->id = take_text(r, "id", in->id);
@@ -287,7 +365,7 @@ static int
 take_capability(struct config_reader *r, const struct message *m)
 {
 	const struct msg_config_capability *in = &m->u.config_capability;
-	const char *id = r->config->grants[r->grants - 1].id;
+	const char *id = r->in_ceiling ? "ceiling" : r->config->grants[r->grants - 1].id;
 	struct capability *out;
 
 	config_set_row(r, "config.capability", r->ncapabilities + 1, id);
@@ -319,6 +397,7 @@ static const struct config_row rows[] = {
 	{ MSG_config_provider, PART_PROVIDERS, take_provider },
 	{ MSG_config_tool, PART_TOOLS, take_tool },
 	{ MSG_config_grant, PART_GRANTS, take_grant },
+	{ MSG_config_ceiling, PART_GRANTS, take_ceiling },
 	{ MSG_config_capability, PART_GRANTS, take_capability },
 	{ MSG_config_end, PART_END, take_end },
 };

@@ -24,7 +24,8 @@ struct config_reader {
 	enum config_part part;					    /* of the last row */
 	size_t rows;						    /* of all kinds */
 	size_t runtimes, providers, tools, grants;		    /* of each kind */
-	struct capability capabilities[AUTHORITY_CAPABILITIES_MAX]; /* of the last grant */
+	bool in_ceiling, has_ceiling; /* capabilities are the ceiling's; there was one */
+	struct capability capabilities[AUTHORITY_CAPABILITIES_MAX]; /* of the last grant or ceiling */
 	size_t ncapabilities;
 	int error;
 };

@@ -9,7 +9,7 @@ reload_start(struct broker *b)
 {
 	const char *id;
 
-	b->grant_set = grant_set_create(REVOCATION_immediate);
+	b->grant_set = grant_set_create(b->config->revocation);
 	b->standing = b->grant_set != NULL ? standing_create(b->grant_set) : NULL;
 	if (b->standing == NULL)
 		return -ENOMEM;

@@ -404,8 +404,10 @@ standing_replace(struct standing *s, const struct config *c, uint32_t generation
 		r = add_new(s, changes, n);
 	if (r == 0)
 		r = add_changed(s, changes, n);
-	if (r == 0)
+	if (r == 0) {
 		end_others(s, c, generation, at_ms);
+		grant_set_ceiling(s->set, c->ceiling.nrefused > 0 ? &c->ceiling : NULL);
+	}
 	for (i = 0; i < n; i++)
 		free(changes[i].item); /* of those that did not join */
 	free(changes);

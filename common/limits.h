@@ -34,6 +34,7 @@
 #define VALUE_DEPTH_MAX	 32 /* nesting of a frame's values, the frame itself included */
 #define VALUE_NODES_MAX	 (1u << 16) /* values in one frame: bounds what a walk can cost */
 
+#define TOOL_NAMESPACES_MAX 256 /* enabled ones */
 #define PATH_SEGMENTS_MAX 64 /* TU-35 */
 #define PATH_SEGMENT_MAX  256 /* bytes, TU-35 */
 #define ERROR_MESSAGE_MAX 4096 /* bytes */

@@ -16,12 +16,15 @@ const char *const conf_names_provider_scope[] = { "session", "shared", NULL };
 const char *const conf_names_effect[] = { "read", "write", NULL };
 const char *const conf_names_scope[] = { "exact", "descendants", NULL };
 const char *const conf_names_durability[] = { "full", "relaxed", NULL };
+const char *const conf_names_revocation[] = { "immediate", "next-turn", NULL };
 
-/* The last three are enums of protocol.def, in its order. */
+/* The last four are enums of protocol.def, in its order. */
 _Static_assert(effect_read == 0 && effect_write == 1, "config_names_effect");
 _Static_assert(scope_exact == 0 && scope_descendants == 1, "config_names_scope");
 _Static_assert(NETWORK_OWN == 0 && NETWORK_SHARED == 1, "conf_names_profile_network");
 _Static_assert(durability_full == 0 && durability_relaxed == 1, "config_names_durability");
+_Static_assert(revocation_mode_immediate == 0 && revocation_mode_next_turn == 1,
+    "conf_names_revocation");
 
 #define REQUIRED true
 #define OPTIONAL false
@@ -59,7 +62,10 @@ _Static_assert(durability_full == 0 && durability_relaxed == 1, "config_names_du
 #define INSTANT(s, k, need, d) ROW(s, k, INSTANT, need, 0, 0, 0, NULL, NULL, NULL, d)
 #define SEGMENTS(s, k, need, d)                                                                \
 	ROW(s, k, SEGMENTS, need, 0, PATH_SEGMENTS_MAX, 0, NULL, NULL, NULL, d)
-#define SCHEMA(s, k, need, d) ROW(s, k, SCHEMA, need, 0, SCHEMA_MAX, 0, NULL, NULL, NULL, d)
+#define SCHEMA(s, k, need, d)                                                                  \
+	ROW(s, k, SCHEMA, need, 0, SCHEMA_MAX, 0, "a JSON Schema (a mapping)", NULL, NULL, d)
+#define MAPPING(s, k, hi, need, d)                                                             \
+	ROW(s, k, SCHEMA, need, 0, hi, 0, "a mapping", NULL, NULL, d)
 #define INSIDE(s, k, section, need, d)                                                         \
 	ROW(s, k, INSIDE, need, 0, 0, 0, NULL, NULL, &section_##section, d)
 #define SEVERAL(s, k, section, hi, d)                                                          \

@@ -36,6 +36,7 @@ extern const char *const conf_names_provider_scope[];
 extern const char *const conf_names_effect[];
 extern const char *const conf_names_scope[];
 extern const char *const conf_names_durability[];
+extern const char *const conf_names_revocation[];
 
 /* Owned texts; v[n] is NULL once it holds any. */
 struct conf_words {
@@ -68,6 +69,7 @@ struct conf_packed {
 #define INSTANT(s, k, need, doc)  FIELD(uint64_t, k)
 #define SEGMENTS(s, k, need, doc) FIELD(struct conf_words, k)
 #define SCHEMA(s, k, need, doc)   FIELD(struct conf_packed, k)
+#define MAPPING(s, k, hi, need, doc) FIELD(struct conf_packed, k)
 #define INSIDE(s, k, section, need, doc) FIELD(struct conf_##section, k)
 #define SEVERAL(s, k, section, hi, doc) \
 	FIELD(struct { struct conf_##section *v; size_t n; }, k)
@@ -105,7 +107,7 @@ struct conf_field {
 	size_t has, at, value; /* offsets in the section's struct */
 	uint64_t min, max; /* bytes, elements or the value, by type */
 	uint64_t number; /* fallback */
-	const char *text; /* fallback, may be NULL */
+	const char *text; /* fallback, may be NULL; CONF_SCHEMA: what it is, in an error */
 	const char *const *names; /* CONF_CHOICE; NULL-terminated */
 	const struct conf_section *section; /* CONF_INSIDE, CONF_SEVERAL */
 	const char *doc;

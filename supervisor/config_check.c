@@ -251,6 +251,10 @@ check_runtimes(struct conf_checker *k)
 		const struct conf_runtime *t = &k->c->runtimes.v[i];
 
 		snprintf(key, sizeof(key), "runtimes[%zu]", i);
+		if (t->has_protocolVersion && t->protocolVersion != PROTOCOL_VERSION)
+			return refuse(k, t->at_protocolVersion,
+			    "%s.protocolVersion: is %ju, and this Caisson speaks %d", key,
+			    (uintmax_t)t->protocolVersion, PROTOCOL_VERSION);
 		if ((r = conf_check_profile(k, t->profile, true, t->at_profile, key)) < 0 ||
 		    (r = check_command(k, &t->command, t->at_command, key)) < 0 ||
 		    (r = conf_check_env(k, &t->env, t->at_env, key)) < 0 ||
@@ -401,6 +405,21 @@ check_files_tool(struct conf_checker *k, const struct conf_tool *t, const char *
 	return 0;
 }
 
+/* What is said of it beside its effect may not contradict that. */
+static int
+check_annotations(struct conf_checker *k, const struct conf_tool *t, const char *key)
+{
+	const struct conf_annotations *a = &t->annotations;
+
+	if (t->effect == effect_read && a->destructive)
+		return refuse(k, a->at_destructive,
+		    "%s.annotations.destructive: a tool whose effect is read is not", key);
+	if (t->effect == effect_write && a->readOnly)
+		return refuse(k, a->at_readOnly,
+		    "%s.annotations.readOnly: a tool whose effect is write is not", key);
+	return 0;
+}
+
 #define OWN_TOOLS "sharedos."
 
 static int
@@ -428,73 +447,33 @@ check_tools(struct conf_checker *k)
 			    "provider",
 			    key, t->provider);
 		r = p->builtin == BUILTIN_FILES ? check_files_tool(k, t, key) : 0;
-		if (r < 0 || (r = check_template(k, t, key)) < 0)
+		if (r < 0 || (r = check_template(k, t, key)) < 0 ||
+		    (r = check_annotations(k, t, key)) < 0)
 			return r;
 	}
 	return 0;
 }
 
-/* ---- grants ------------------------------------------------------------------------ */
-
-/* Texts of 1..max bytes, none twice. */
+/* The enabled ones: each has a tool, or it is a slip of the pen. */
 static int
-check_words(struct conf_checker *k, const struct conf_words *w, size_t max, struct node_at at,
-    const char *key)
+check_namespaces(struct conf_checker *k)
 {
+	const struct conf_words *w = &k->c->tool_namespaces;
 	size_t i, j;
-
-	for (i = 0; i < w->n; i++) {
-		if (!*w->v[i] || strlen(w->v[i]) > max)
-			return refuse(k, at, "%s[%zu]: expected 1 to %zu bytes", key, i, max);
-		for (j = 0; j < i; j++)
-			if (!strcmp(w->v[i], w->v[j]))
-				return refuse(k, at, "%s[%zu]: stands there twice", key, i);
-	}
-	return 0;
-}
-
-static int
-check_grant(struct conf_checker *k, const struct conf_grant *g, const char *key)
-{
-	const struct conf_constraints *c = &g->constraints;
-	char sub[100];
-	size_t i;
 	int r;
 
-	if (g->capabilities.n == 0)
-		return refuse(k, g->at, "%s.capabilities: is empty, expected at least 1", key);
-	for (i = 0; i < g->capabilities.n; i++) {
-		snprintf(sub, sizeof(sub), "%s.capabilities[%zu].actions", key, i);
-		r = check_words(k, &g->capabilities.v[i].actions, 128,
-		    g->capabilities.v[i].at_actions, sub);
-		if (r < 0)
-			return r;
+	r = conf_check_words(k, w, 256, k->c->at_tool_namespaces, "tool_namespaces");
+	for (i = 0; i < w->n && r == 0; i++) {
+		for (j = 0; j < k->c->tools.n; j++)
+			if (!strcmp(k->c->tools.v[j].namespace, w->v[i]))
+				break;
+		if (j == k->c->tools.n)
+			r = refuse(k, k->c->at_tool_namespaces,
+			    "tool_namespaces[%zu]: \"%.80s\" is not there, expected the "
+			    "namespace of a tool",
+			    i, w->v[i]);
 	}
-	snprintf(sub, sizeof(sub), "%s.constraints.purposes", key);
-	if ((r = check_words(k, &c->purposes, 512, c->at_purposes, sub)) < 0)
-		return r;
-	if (c->has_notBefore && c->has_expiresAt && c->notBefore >= c->expiresAt)
-		return refuse(k, c->at_expiresAt,
-		    "%s.constraints.expiresAt: is not after notBefore, expected a later "
-		    "instant",
-		    key);
-	return 0;
-}
-
-static int
-check_grants(struct conf_checker *k)
-{
-	char key[40];
-	size_t i;
-	int r;
-
-	for (i = 0; i < k->c->grants.n; i++) {
-		snprintf(key, sizeof(key), "grants[%zu]", i);
-		r = check_grant(k, &k->c->grants.v[i], key);
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	return r;
 }
 
 int
@@ -511,7 +490,8 @@ conf_complete(struct conf_namespace *c, const char *file, char err[CONF_ERROR_MA
 	if ((r = add_builtin_tools(&k)) < 0 || (r = check_ids(&k)) < 0 ||
 	    (r = conf_profiles_build(&k)) < 0 || (r = check_runtimes(&k)) < 0 ||
 	    (r = check_providers(&k)) < 0 || (r = check_tools(&k)) < 0 ||
-	    (r = check_grants(&k)) < 0)
+	    (r = check_namespaces(&k)) < 0 ||
+	    (r = conf_check_grants(&k)) < 0)
 		return r;
 	return 0;
 }

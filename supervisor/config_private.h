@@ -17,6 +17,13 @@ struct conf_checker {
 /* Says so at the head of the file.  -ENOMEM. */
 int conf_check_no_memory(struct conf_checker *k);
 
+/* Texts of 1..max bytes, none twice; 0 or as conf_refuse(). */
+int conf_check_words(struct conf_checker *k, const struct conf_words *w, size_t max,
+    struct node_at at, const char *key);
+
+/* The grants and the ceiling: config_grants.c. */
+int conf_check_grants(struct conf_checker *k);
+
 /* `key` is the section that they stand in, for errors; 0 or as conf_refuse(). */
 int conf_check_env(
     struct conf_checker *k, const struct conf_words *env, struct node_at at, const char *key);

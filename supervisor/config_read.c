@@ -292,8 +292,7 @@ read_schema(struct walker *w, const struct conf_field *f, const struct node *nod
 	int r;
 
 	if (node->kind != NODE_MAP)
-		return refuse(
-		    w, node->at, "is %s, expected a JSON Schema (a mapping)", kind_name(node));
+		return refuse(w, node->at, "is %s, expected %s", kind_name(node), f->text);
 	r = conf_pack_value(node, &b, w->file, w->err);
 	if (r == 0 && b.n > f->max)
 		r = refuse(w, node->at, "is over %ju bytes", (uintmax_t)f->max);

@@ -199,12 +199,13 @@ is_shown(const struct conf_section *s, const struct conf_field *field, const cha
 	case CONF_PROSE: return *(char *const *)v != NULL && **(char *const *)v != '\0';
 	case CONF_WORDS: return ((const struct conf_words *)v)->n > 0;
 	case CONF_NUMBER:
-	case CONF_SIZE: return *(const uint64_t *)v >= field->min;
+	case CONF_SIZE: return *(const uint64_t *)v >= field->min && *(const uint64_t *)v > 0;
 	case CONF_CHOICE:
 		return field->names != conf_names_builtin ||
 		       *(const unsigned *)v != BUILTIN_NONE;
 	case CONF_INSTANT:
 	case CONF_BITS:
+	case CONF_SEGMENTS:
 	case CONF_SCHEMA: return false;
 	case CONF_SEVERAL: return s == &conf_root || ((const struct conf_list *)v)->n > 0;
 	default: return true;

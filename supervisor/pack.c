@@ -8,6 +8,16 @@
 #include "common/util.h"
 #include "common/walk.h"
 
+static void
+pack_words(struct buf *b, const struct conf_words *w)
+{
+	size_t i;
+
+	pack_array(b, (uint32_t)w->n);
+	for (i = 0; i < w->n; i++)
+		pack_str(b, w->v[i]);
+}
+
 static int
 pack_head(struct buf *out, const struct conf_namespace *c, const struct pack_facts *facts)
 {
@@ -18,6 +28,8 @@ pack_head(struct buf *out, const struct conf_namespace *c, const struct pack_fac
 		.purpose = slice_of(c->purpose),
 		.key = { facts->key, PACK_KEY },
 		.durability = (enum durability)c->durability,
+		.revocation = (enum revocation_mode)c->revocation,
+		.has_toolNamespaces = c->has_tool_namespaces,
 		.maxSteps = c->limits.max_steps,
 		.maxToolCalls = c->limits.max_tool_calls,
 		.timeoutMs = facts->timeout_ms,
@@ -25,8 +37,14 @@ pack_head(struct buf *out, const struct conf_namespace *c, const struct pack_fac
 		.killGraceMs = c->limits.kill_grace,
 		.operator= facts->operator_uid,
 	};
+	struct buf namespaces = { 0 };
+	int r;
 
-	return protocol_notify(out, MSG_config_broker, &m);
+	pack_words(&namespaces, &c->tool_namespaces);
+	m.toolNamespaces = buf_slice(&namespaces);
+	r = namespaces.failed ? -ENOMEM : protocol_notify(out, MSG_config_broker, &m);
+	buf_finish(&namespaces);
+	return r;
 }
 
 static int
@@ -42,6 +60,8 @@ pack_runtimes(struct buf *out, const struct conf_namespace *c, const struct pack
 			.kind = facts->kind,
 			.has_learn = facts->learn,
 			.learn = facts->learn,
+			.has_metadata = c->runtimes.v[i].has_metadata,
+			.metadata = { c->runtimes.v[i].metadata.p, c->runtimes.v[i].metadata.n },
 		};
 
 		r = protocol_notify(out, MSG_config_runtime, &m);
@@ -76,25 +96,28 @@ pack_tool(struct buf *out, const struct conf_namespace *c, const struct conf_too
 		.namespace = slice_of(t->namespace),
 		.effect = (enum effect)t->effect,
 		.idempotent = t->idempotent,
+		.has_readOnly = t->annotations.has_readOnly,
+		.readOnly = t->annotations.readOnly,
+		.has_destructive = t->annotations.has_destructive,
+		.destructive = t->annotations.destructive,
 		.input = { t->input.p, t->input.n },
+		.has_output = t->has_output,
+		.output = { t->output.p, t->output.n },
 		.action = slice_of(t->requires.action),
 		.resource = slice_of(t->requires.resource.namespace),
 		.path = slice_of(t->requires.resource.path),
+		.has_ceiling = t->requires.has_ceiling,
 	};
+	struct buf ceiling = { 0 };
+	int r;
 
 	while (strcmp(c->providers.v[m.provider].id, t->provider))
 		m.provider++;
-	return protocol_notify(out, MSG_config_tool, &m);
-}
-
-static void
-pack_words(struct buf *b, const struct conf_words *w)
-{
-	size_t i;
-
-	pack_array(b, (uint32_t)w->n);
-	for (i = 0; i < w->n; i++)
-		pack_str(b, w->v[i]);
+	pack_words(&ceiling, &t->requires.ceiling);
+	m.ceiling = buf_slice(&ceiling);
+	r = ceiling.failed ? -ENOMEM : protocol_notify(out, MSG_config_tool, &m);
+	buf_finish(&ceiling);
+	return r;
 }
 
 static int
@@ -157,6 +180,18 @@ pack_grant(struct buf *out, const struct conf_grant *g, const struct pack_facts 
 	return r;
 }
 
+static int
+pack_ceiling(struct buf *out, const struct conf_namespace *c)
+{
+	struct msg_config_ceiling m = { 0 };
+	size_t i;
+	int r = c->ceiling.n > 0 ? protocol_notify(out, MSG_config_ceiling, &m) : 0;
+
+	for (i = 0; i < c->ceiling.n && r == 0; i++)
+		r = pack_capability(out, &c->ceiling.v[i]);
+	return r;
+}
+
 int
 pack_config(struct buf *out, const struct conf_namespace *c, const struct pack_facts *facts)
 {
@@ -171,6 +206,8 @@ pack_config(struct buf *out, const struct conf_namespace *c, const struct pack_f
 		r = pack_providers(out, c);
 	for (i = 0; i < c->tools.n && r == 0; i++)
 		r = pack_tool(out, c, &c->tools.v[i]);
+	if (r == 0)
+		r = pack_ceiling(out, c);
 	for (i = 0; i < c->grants.n && r == 0; i++)
 		r = pack_grant(out, &c->grants.v[i], facts);
 	return r == 0 ? protocol_notify(out, MSG_config_end, &end) : r;

@@ -60,17 +60,20 @@ INVOKE = ({"id": "run", "subject": "agent:test", "issuer": "human:op", "namespac
             "actions": ["invoke"]}])
 
 
-def config_frames(tools=(), grants=(), runtimes=None, concurrency=100, invoke=True, **broker):
+def config_frames(tools=(), grants=(), runtimes=None, concurrency=100, invoke=True,
+                  ceiling=(), **broker):
     rows = [("config.broker", {
         "namespace": "default", "authority": "human:op", "owner": "human:op",
-        "purpose": "test", "key": b"k" * 32, "durability": "full", "maxSteps": 16,
-        "maxToolCalls": 64, "timeoutMs": 60000, "drainGraceMs": 0, "killGraceMs": 200,
+        "purpose": "test", "key": b"k" * 32, "durability": "full", "revocation": "immediate",
+        "maxSteps": 16, "maxToolCalls": 64, "timeoutMs": 60000, "drainGraceMs": 0, "killGraceMs": 200,
         "operator": os.getuid(), **broker})]
     rows += [("config.runtime", r) for r in runtimes or [
         {"id": "test", "version": "1", "kind": "turn"},
         {"id": "command", "version": "1", "kind": "command"}]]
     rows += [("config.provider", {"id": "p", "shared": False, "concurrency": concurrency})]
     rows += [("config.tool", t) for t in tools]
+    rows += [("config.ceiling", {})] if ceiling else []
+    rows += [("config.capability", c) for c in ceiling]
     for g, capabilities in ([INVOKE] if invoke else []) + list(grants):
         rows.append(("config.grant", g))
         rows += [("config.capability", c) for c in capabilities]
@@ -390,6 +393,32 @@ def serve(function):
 
 def ok(output=None):
     return {"status": "succeeded", "output": output}
+
+
+def one_call(name="files.read", **arguments):
+    """A runtime that makes one call and completes with what came back."""
+    return runtime(lambda child, params: {
+        "status": "complete", "output": invoke(child, name, **arguments)})
+
+
+class Turns:
+    """For a TestCase: one turn of a broker of its own; TOOLS and GRANTS are what it has."""
+
+    def run_turn(self, worker, provider=None, submit=None, **config):
+        config.setdefault("tools", self.TOOLS)
+        config.setdefault("grants", self.GRANTS)
+        with Host(worker=worker, provider=provider or serve(lambda p: ok("text")),
+                  **config) as self.host:
+            client = self.host.client()
+            turn, event = client.turn(**(submit or {}))
+            self.client, self.event, self.records = client, event, self.host.records()
+            return turn
+
+    def record(self, type, **members):
+        found = [r for r in self.records if r["type"] == type and
+                 all(r.get(k) == v for k, v in members.items())]
+        self.assertTrue(found, f"no {type} {members} in {self.records}")
+        return found[-1]
 
 
 DONE = {"status": "complete", "output": "done"}

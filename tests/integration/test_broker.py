@@ -6,35 +6,15 @@ import threading
 import unittest
 
 import broker_host
-from broker_host import DONE, Host, grant, invoke, ok, runtime, serve, tool
+from broker_host import DONE, Host, Turns, grant, invoke, ok, one_call, runtime, serve, tool
 
 READ, WRITE = tool("files.read"), tool("files.write", "write", action="write")
 APPEND = tool("files.append", "write", action="append")
 DOCS = grant("g-docs", ["docs"], ["read"])
 
 
-def one_call(name="files.read", **arguments):
-    """A runtime that makes one call and completes with what came back."""
-    return runtime(lambda child, params: {
-        "status": "complete", "output": invoke(child, name, **arguments)})
-
-
-class Turn(unittest.TestCase):
-    def run_turn(self, worker, provider=None, submit=None, **config):
-        config.setdefault("tools", [READ, WRITE])
-        config.setdefault("grants", [DOCS])
-        with Host(worker=worker, provider=provider or serve(lambda p: ok("text")),
-                  **config) as self.host:
-            client = self.host.client()
-            turn, event = client.turn(**(submit or {}))
-            self.client, self.event, self.records = client, event, self.host.records()
-            return turn
-
-    def record(self, type, **members):
-        found = [r for r in self.records if r["type"] == type and
-                 all(r.get(k) == v for k, v in members.items())]
-        self.assertTrue(found, f"no {type} {members} in {self.records}")
-        return found[-1]
+class Turn(Turns, unittest.TestCase):
+    TOOLS, GRANTS = [READ, WRITE], [DOCS]
 
     def test_an_allowed_call_reaches_its_provider_and_returns(self):
         # TU-13, TU-68, OP-7, OP-12, OP-13

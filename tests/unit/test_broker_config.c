@@ -24,7 +24,7 @@ struct draft {
 	struct msg_config_tool tool[2];
 	struct msg_config_grant grant[2];
 	struct msg_config_capability capability[2]; /* one for each grant */
-	struct buf input, path, purposes, actions;
+	struct buf input, path, purposes, actions, namespaces, more, output, ceiling;
 };
 
 static const uint8_t key[32] = { 1, 2, 3, [31] = 32 };
@@ -92,6 +92,10 @@ draft_destroy(struct draft *d)
 	buf_finish(&d->path);
 	buf_finish(&d->purposes);
 	buf_finish(&d->actions);
+	buf_finish(&d->namespaces);
+	buf_finish(&d->more);
+	buf_finish(&d->output);
+	buf_finish(&d->ceiling);
 	free(d);
 }
 
@@ -164,6 +168,16 @@ START_TEST(a_good_configuration_is_read_whole)
 	d->capability[1].has_owner = true;
 	d->capability[1].owner = S("human:owner");
 	d->capability[1].scope = scope_exact;
+	d->broker.revocation = revocation_mode_next_turn;
+	d->broker.has_toolNamespaces = true;
+	d->broker.toolNamespaces = json_value(&d->namespaces, "['files','mail']");
+	d->runtime[1].has_metadata = true;
+	d->runtime[1].metadata = json_value(&d->more, "{'team':'ops'}");
+	d->tool[1].effect = effect_write;
+	d->tool[1].has_destructive = d->tool[1].destructive = true;
+	d->tool[1].has_output = d->tool[1].has_ceiling = true;
+	d->tool[1].output = json_value(&d->output, "{'type':'string'}");
+	d->tool[1].ceiling = json_value(&d->ceiling, "['docs']");
 	c = read_draft(d);
 	draft_destroy(d);
 
@@ -191,6 +205,15 @@ START_TEST(a_good_configuration_is_read_whole)
 	ck_assert_str_eq(c->tools[0].description, "reads");
 	ck_assert_uint_eq(c->tools[1].provider, 1);
 	ck_assert(c->tools[0].idempotent);
+	ck_assert(c->tools[0].read_only && !c->tools[0].destructive && !c->tools[0].result);
+	ck_assert(!c->tools[1].read_only && c->tools[1].destructive && c->tools[1].result);
+	ck_assert_uint_eq(c->tools[0].ceiling.n, 0);
+	ck_assert_str_eq(c->tools[1].ceiling.segment[0], "docs");
+	ck_assert_int_eq(c->revocation, REVOCATION_next_turn);
+	ck_assert_uint_eq(c->ntool_namespaces, 2);
+	ck_assert_str_eq(c->tool_namespaces[1], "mail");
+	ck_assert_uint_eq(c->runtimes[0].metadata.n, 0);
+	ck_assert_uint_gt(c->runtimes[1].metadata.n, 0);
 	ck_assert_uint_eq(c->ngrants, 2);
 	ck_assert(!c->grants[0].bounded && c->grants[0].expires_at_ms == 0);
 	ck_assert_ptr_null(c->grants[0].purposes);
@@ -359,6 +382,15 @@ MISTAKE(long_path, d->capability[1].path = json_value(&d->purposes, "['a/b']"))
 MISTAKE(nested_path, d->capability[1].path = json_value(&d->purposes, "[['a']]"))
 MISTAKE(no_actions, d->capability[1].actions = json_value(&d->purposes, "[]"))
 MISTAKE(nul_action, d->capability[1].actions = json_value(&d->purposes, "['re\\u0000']"))
+MISTAKE(bad_output, d->tool[1].has_output = true;
+	d->tool[1].output = json_value(&d->purposes, "{'pattern':'x)'}"))
+MISTAKE(bad_ceiling, d->tool[0].has_ceiling = true;
+	d->tool[0].ceiling = json_value(&d->purposes, "['..']"))
+MISTAKE(writes_read, d->tool[1].effect = effect_write;
+	d->tool[1].has_readOnly = d->tool[1].readOnly = true)
+MISTAKE(reads_destroy, d->tool[1].has_destructive = d->tool[1].destructive = true)
+MISTAKE(bad_namespaces, d->broker.has_toolNamespaces = true;
+	d->broker.toolNamespaces = json_value(&d->purposes, "[1]"))
 MISTAKE(other_owner, d->capability[1].has_owner = true; d->capability[1].owner = S("x"))
 
 static const struct {
@@ -385,6 +417,12 @@ static const struct {
 	{ other_argument, "config.tool 1 (files.read)", "path",
 	    "{pth} is not an argument of the tool" },
 	{ dots, "config.tool 1 (files.read)", "path", "a segment is . or .." },
+	{ bad_output, "config.tool 2 (a)", "output", "/pattern: has a ) too many" },
+	{ bad_ceiling, "config.tool 1 (files.read)", "ceiling", "a segment is . or .." },
+	{ writes_read, "config.tool 2 (a)", "readOnly", "is true for a write" },
+	{ reads_destroy, "config.tool 2 (a)", "destructive", "is true for a read" },
+	{ bad_namespaces, "config.broker 1", "toolNamespaces",
+	    "has an element that is not a string" },
 	{ bad_subject, "config.grant 1 (g0)", "subject",
 	    "does not begin with human:, agent:, group: or service:" },
 	{ bad_issuer, "config.grant 2 (g1)", "issuer",
@@ -429,7 +467,8 @@ START_TEST(a_mistake_is_named_by_row_and_field)
 }
 END_TEST
 
-/* Rows by their letter: Broker, Runtime, Provider, Tool, Grant, Capability, End; x: hello. */
+/* Rows by their letter: Broker, Runtime, Provider, Tool, Grant, Capability, End; L: ceiling,
+ * x: hello. */
 static void
 pack_rows(const char *letters, struct buf *b)
 {
@@ -443,6 +482,10 @@ pack_rows(const char *letters, struct buf *b)
 		case 'P': r |= protocol_notify(b, MSG_config_provider, &d->provider[0]); break;
 		case 'T': r |= protocol_notify(b, MSG_config_tool, &d->tool[0]); break;
 		case 'G': r |= protocol_notify(b, MSG_config_grant, &d->grant[0]); break;
+		case 'L':
+			r |= protocol_notify(
+			    b, MSG_config_ceiling, &(struct msg_config_ceiling){ 0 });
+			break;
 		case 'C':
 			r |= protocol_notify(b, MSG_config_capability, &d->capability[0]);
 			break;
@@ -470,8 +513,12 @@ static const struct {
 	{ "BTPE", "config.provider 3", "is out of order" },
 	{ "BPTRE", "config.runtime 4", "is out of order" },
 	{ "BGTE", "config.tool 3", "is out of order" },
-	{ "BPTCE", "config.capability 4", "has no grant before it" },
-	{ "BCGE", "config.capability 2", "has no grant before it" },
+	{ "BPTCE", "config.capability 4", "has no grant or ceiling before it" },
+	{ "BCGE", "config.capability 2", "has no grant or ceiling before it" },
+	{ "BLE", "config.ceiling 1", "names no capability" },
+	{ "BLGCE", "config.ceiling 1", "names no capability" },
+	{ "BLCLCE", "config.ceiling 1", "is the second one" },
+	{ "BLTE", "config.tool 3", "is out of order" },
 	{ "BEE", "frame 3", "stands behind config.end" },
 	{ "BEGC", "frame 3", "stands behind config.end" },
 	{ "BTE", "config.tool 1 (files.read)", "is the index of no provider" },
@@ -522,6 +569,43 @@ START_TEST(a_grant_has_at_most_64_capabilities)
 	ck_assert_ptr_null(c);
 	ck_assert_str_eq(row, "config.capability 65 (g0)");
 	buf_finish(&b);
+}
+END_TEST
+
+START_TEST(a_ceiling_stands_before_grants_or_behind_them)
+{
+	static const char *const rows[] = { "BLCGCE", "BGCLCE", "BLCE" };
+	struct requirement need = { .namespace = "workspace", .action = "read" };
+	const char *path[] = { "docs", "a" };
+	struct standing *standing;
+	struct grant_set *set;
+	struct config *c;
+	struct fault fault;
+	const char *row, *id;
+	size_t i;
+
+	need.path = (struct path){ path, 2 };
+	for (i = 0; i < countof(rows); i++) {
+		struct context ctx = { "agent:r0", "human:operator", "human:owner", "default",
+			"work", 100, 0 };
+		struct buf b = { 0 };
+
+		pack_rows(rows[i], &b);
+		ck_assert_int_eq(read_bytes(b.p, b.n, &c, &fault, &row), 0);
+		buf_finish(&b);
+		ck_assert_uint_eq(c->ceiling.nrefused, 1);
+		ck_assert_uint_eq(c->ngrants, i < 2);
+		set = grant_set_create(c->revocation);
+		standing = standing_create(set);
+		ck_assert_int_eq(standing_replace(standing, c, 1, 1, &id), 0);
+		ctx.revision = grant_set_revision(set);
+		if (i < 2) /* TU-44 */
+			ck_assert_int_eq(authority_decide(set, &ctx, &need, 100).verdict,
+			    VERDICT_host_policy_denied);
+		grant_set_destroy(set);
+		standing_destroy(standing);
+		config_release(c);
+	}
 }
 END_TEST
 
@@ -601,6 +685,7 @@ main(void)
 	tcase_add_test(good, what_was_read_can_be_decided_with);
 	tcase_add_test(good, tools_are_found_by_their_whole_name);
 	tcase_add_test(good, an_empty_configuration_is_one);
+	tcase_add_test(good, a_ceiling_stands_before_grants_or_behind_them);
 	tcase_add_test(good, a_second_reader_begins_at_the_beginning);
 	suite_add_tcase(s, good);
 	tcase_set_timeout(bad, 120);

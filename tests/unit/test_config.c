@@ -223,7 +223,48 @@ static const struct mistake {
 	    "effect: read, input: {}, requires: { action: a, resource: { namespace: w, path: a "
 	    "} } }]\n",
 	    "tools[0].effect: files.write has the effect write" },
+	{ "a read that destroys",
+	    "version: 1\n" PROVIDER TOOL("a", ", annotations: { destructive: true }"),
+	    "tools[0].annotations.destructive: a tool whose effect is read is not" },
+	{ "a write that only reads",
+	    "version: 1\n" PROVIDER "tools: [{ name: t, provider: p, namespace: n, "
+	    "effect: write, annotations: { readOnly: true }, input: {}, "
+	    "requires: { action: a, resource: { namespace: w, path: a } } }]\n",
+	    "tools[0].annotations.readOnly: a tool whose effect is write is not" },
+	{ "a second word on what may be repeated",
+	    "version: 1\n" PROVIDER TOOL("a", ", annotations: { idempotent: true }"),
+	    "tools[0].annotations.idempotent: unknown key, expected one of readOnly" },
+	{ "a ceiling that climbs",
+	    "version: 1\n" PROVIDER "tools: [{ name: t, provider: p, namespace: n, "
+	    "effect: read, input: {}, requires: { action: a, ceiling: d/.., "
+	    "resource: { namespace: w, path: a } } }]\n",
+	    "tools[0].requires.ceiling: has a segment . or .." },
+	{ "a result's schema that is no mapping",
+	    "version: 1\n" PROVIDER TOOL("a", ", output: string"),
+	    "tools[0].output: is text, expected a JSON Schema" },
+	{ "a tool namespace without a tool",
+	    "version: 1\n" PROVIDER TOOL("a", "") "tool_namespaces: [n, m]\n",
+	    "tool_namespaces[1]: \"m\" is not there, expected the namespace of a tool" },
+	{ "a tool namespace twice",
+	    "version: 1\n" PROVIDER TOOL("a", "") "tool_namespaces: [n, n]\n",
+	    "tool_namespaces[1]: stands there twice" },
+	/* manifests (TU-8) */
+	{ "a runtime of another protocol",
+	    "version: 1\nruntimes: [{ id: a, command: [x], protocolVersion: 70000 }]\n",
+	    "2:52: runtimes[0].protocolVersion: is 70000, and this Caisson speaks " },
+	{ "a runtime's metadata that are no mapping",
+	    "version: 1\nruntimes: [{ id: a, command: [x], metadata: [] }]\n",
+	    "runtimes[0].metadata: is a list, expected a mapping" },
+	{ "two runtimes of one id",
+	    "version: 1\nruntimes: [{ id: a, command: [x] }, { id: a, command: [y] }]\n",
+	    "runtimes[1].id: \"a\" is also runtimes[0].id, expected another" },
 	/* grants */
+	{ "a revocation that is none", "version: 1\nrevocation: never\n",
+	    "2:13: revocation: \"never\" is none of immediate or next-turn" },
+	{ "a ceiling on no action",
+	    "version: 1\nceiling: [{ resource: { namespace: w, path: ., scope: exact }, "
+	    "actions: [a, a] }]\n",
+	    "ceiling[0].actions[1]: stands there twice" },
 	{ "no capability",
 	    "version: 1\ngrants: [{ id: g, subject: agent:a, issuer: human:o, namespace: n, "
 	    "capabilities: [] }]\n",
@@ -298,10 +339,16 @@ static const char whole[] =
     "  - id: acme.summarizer\n    version: 1.0\n    command: [python3, /app/a.py, \"5\", 6]\n"
     "    app: agents\n    profile: interpreter\n    env: [A=b c, HOME]\n"
     "    mounts: [{ source: ../x, target: /x, writable: true }]\n"
-    "    memory: 64MiB\n    tmp: 64KiB\n    cpu: 150\n    pids: 7\n" PROVIDER
+    "    memory: 64MiB\n    tmp: 64KiB\n    cpu: 150\n    pids: 7\n"
+    "    metadata: { team: ops, n: 1 }\n" PROVIDER
     "  - { id: files, builtin: files, root: /srv/x }\n" TOOL(
-	"a/{path}", ", idempotent: true, description: \"two\\nlines\"")
-	GRANT(CAP, "maxUses: 3, delegationDepth: 4, purposes: ['a: b'], notBefore: 2027-01-01T00:00:00Z");
+	"a/{path}", ", idempotent: true, description: \"two\\nlines\", "
+	"annotations: { readOnly: false }, output: { type: [string, 'null'] }")
+	"ceiling: [{ resource: { namespace: w, path: d/x, scope: descendants }, "
+	"actions: ['*'] }]\nrevocation: next-turn\ntool_namespaces: []\n"
+	GRANT(CAP, "maxUses: 3, delegationDepth: 4, purposes: ['a: b'], notBefore: 2027-01-01T00:00:00Z")
+	"  - { id: h, subject: agent:b, issuer: agent:a, namespace: default, parent: g, "
+	"capabilities: [" CAP "], constraints: { delegationDepth: 2 } }\n";
 
 START_TEST(everything_is_read)
 {
@@ -326,6 +373,13 @@ START_TEST(everything_is_read)
 	ck_assert_uint_eq(c.grants.v[0].constraints.maxUses, 3);
 	ck_assert_uint_eq(c.grants.v[0].constraints.delegationDepth, 4);
 	ck_assert_uint_eq(c.grants.v[0].constraints.notBefore, 1798761600000);
+	ck_assert_str_eq(c.grants.v[1].parent, "g");
+	ck_assert_uint_eq(c.grants.v[1].constraints.delegationDepth, 2);
+	ck_assert_uint_eq(c.revocation, revocation_mode_next_turn);
+	ck_assert(c.has_tool_namespaces && c.tool_namespaces.n == 0);
+	ck_assert_uint_eq(c.ceiling.n, 1);
+	ck_assert_str_eq(c.ceiling.v[0].resource.path.v[1], "x");
+	ck_assert(c.tools.v[0].has_output && c.runtimes.v[0].has_metadata);
 }
 END_TEST
 
@@ -335,6 +389,8 @@ START_TEST(what_is_not_said_is_none)
 	ck_assert_str_eq(c.namespace, "default");
 	ck_assert_str_eq(c.authority, "human:operator");
 	ck_assert_uint_eq(c.durability, durability_full);
+	ck_assert_uint_eq(c.revocation, revocation_mode_immediate); /* D-7 */
+	ck_assert(!c.has_tool_namespaces && c.ceiling.n == 0);
 	ck_assert_uint_eq(c.limits.turn_timeout, 120000);
 	ck_assert_uint_eq(c.limits.max_steps, 16);
 	ck_assert_uint_eq(c.limits.drain_grace, 0);
