@@ -2,14 +2,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +13,7 @@
 
 #include "client/text.h"
 #include "common/control.h"
+#include "common/local_socket.h"
 #include "common/options.h"
 #include "common/rlimit.h"
 #include "common/runtime_dir.h"
@@ -41,46 +38,12 @@ dial_path(const struct options *o, const char *command)
 	return path;
 }
 
-/* Does the directory of `path` belong to `uid`? */
-static bool
-owns_directory(uid_t uid, const char *path)
-{
-	cleanup_free char *dir = strdup(path);
-	struct stat st;
-
-	return dir != NULL && stat(dirname(dir), &st) == 0 && st.st_uid == uid;
-}
-
-/* The kernel tells who began to listen, whatever became of them since. */
-static bool
-may_trust(int fd, const char *path)
-{
-	struct ucred peer;
-	socklen_t n = sizeof(peer);
-
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) < 0)
-		return false;
-	return peer.uid == geteuid() || peer.uid == 0 ||
-	       (geteuid() == 0 && owns_directory(peer.uid, path));
-}
-
 int
 dial_connect(const char *path)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	cleanup_fd int fd = -1;
+	struct ucred peer;
 
-	if (strlen(path) >= sizeof(address.sun_path))
-		return -ENAMETOOLONG;
-	strlcpy(address.sun_path, path, sizeof(address.sun_path));
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return -errno;
-	/* Waits while the daemon has many to accept. */
-	while (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
-		if (errno != EINTR)
-			return -errno;
-	return may_trust(fd, path) ? steal_fd(&fd) : -EKEYREJECTED;
+	return local_socket_connect(path, &peer);
 }
 
 void

@@ -24,12 +24,7 @@ struct dial_handler {
  * error that begins with `command`. */
 char *dial_path(const struct options *o, const char *command);
 
-/*
- * Connects now, to ourselves or root only: in a directory that everybody may write to, such as
- * /tmp, somebody else can take the place of a daemon that does not run.  Root trusts the owner
- * of the directory, too.  Returns the descriptor, close-on-exec, or a negative errno;
- * -EKEYREJECTED: it is somebody else who listens.
- */
+/* Connects now, as local_socket_connect(), which see. */
 int dial_connect(const char *path);
 
 /* Says on standard error why there is no connection, and what to do about it. */

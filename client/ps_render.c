@@ -8,7 +8,7 @@
 #include "common/util.h"
 #include "common/walk.h"
 
-static const char *const heads[PS_COLUMNS] = { "ROLE", "STATE", "SESSION", "NAME", "PID", "UID",
+static const char *const heads[] = { "ROLE", "STATE", "SESSION", "NAME", "PID", "UID",
 	"PROFILE", "NETWORK", "LAYERS", "FDS", "PROCS", "CPU", "MEMORY", "SINCE" };
 static const char *const roles[] = { "broker", "ledger", "worker", "provider" };
 static const char *const states[] = { "starting", "running", "warm" };
@@ -82,40 +82,6 @@ ps_render_jsonl(const struct msg_process_row *row, struct buf *out)
 
 /* ---- for people -------------------------------------------------------------------- */
 
-/* Ends the cell that was begun where the last one ended. */
-static void
-end_cell(struct ps_table *t)
-{
-	size_t n = t->ends.n / sizeof(size_t), begin = 0, width;
-
-	if (n > 0)
-		memcpy(&begin, t->ends.p + t->ends.n - sizeof(begin), sizeof(begin));
-	width = t->text.n - begin;
-	if (width > t->widths[n % PS_COLUMNS])
-		t->widths[n % PS_COLUMNS] = width;
-	buf_add(&t->ends, &t->text.n, sizeof(t->text.n));
-}
-
-static void
-cell_uint(struct ps_table *t, bool has, uint64_t n)
-{
-	if (has)
-		text_addf(&t->text, "%llu", (unsigned long long)n);
-	else
-		text_addf(&t->text, "-");
-	end_cell(t);
-}
-
-static void
-cell_text(struct ps_table *t, bool has, struct slice s)
-{
-	if (has)
-		text_escape_line(s, &t->text);
-	else
-		text_addf(&t->text, "-");
-	end_cell(t);
-}
-
 /* "20", or "19 of 20" where its profile lets it run without one. */
 static void
 cell_layers(struct ps_table *t, const struct msg_process_row *row)
@@ -125,27 +91,27 @@ cell_layers(struct ps_table *t, const struct msg_process_row *row)
 	uint32_t lacks = row->has_absent ? value_next(&absent).count : 0;
 
 	if (!row->has_applied)
-		text_addf(&t->text, "-");
+		text_addf(&t->cells.text, "-");
 	else if (lacks == 0)
-		text_addf(&t->text, "%u", n);
+		text_addf(&t->cells.text, "%u", n);
 	else
-		text_addf(&t->text, "%u of %u", n, n + lacks);
-	end_cell(t);
+		text_addf(&t->cells.text, "%u of %u", n, n + lacks);
+	cells_end(&t->cells);
 }
 
 static void
 cell_usage(struct ps_table *t, const struct msg_process_row *row)
 {
 	if (row->has_cpuUs)
-		text_addf(&t->text, "%.2fs", (double)row->cpuUs / 1e6);
+		text_addf(&t->cells.text, "%.2fs", (double)row->cpuUs / 1e6);
 	else
-		text_addf(&t->text, "-");
-	end_cell(t);
+		text_addf(&t->cells.text, "-");
+	cells_end(&t->cells);
 	if (row->has_residentBytes)
-		text_addf(&t->text, "%.1fMiB", (double)row->residentBytes / (1 << 20));
+		text_addf(&t->cells.text, "%.1fMiB", (double)row->residentBytes / (1 << 20));
 	else
-		text_addf(&t->text, "-");
-	end_cell(t);
+		text_addf(&t->cells.text, "-");
+	cells_end(&t->cells);
 }
 
 /* "landlock seccomp ...": of maps, the layer and why it is absent. */
@@ -199,68 +165,52 @@ add_detail(struct buf *out, const struct msg_process_row *row)
 void
 ps_table_add(struct ps_table *t, const struct msg_process_row *row)
 {
-	cell_text(t, true, slice_of(roles[row->role]));
-	cell_text(t, true, slice_of(states[row->state]));
-	cell_uint(t, row->has_session, row->session);
-	cell_text(t, row->has_id, row->id);
-	cell_uint(t, row->pid > 0, row->pid);
-	cell_uint(t, true, row->uid);
-	cell_text(t, true, row->profile);
-	cell_text(t, true, slice_of(networks[row->network]));
+	cells_add_text(&t->cells, true, slice_of(roles[row->role]));
+	cells_add_text(&t->cells, true, slice_of(states[row->state]));
+	cells_add_uint(&t->cells, row->has_session, row->session);
+	cells_add_text(&t->cells, row->has_id, row->id);
+	cells_add_uint(&t->cells, row->pid > 0, row->pid);
+	cells_add_uint(&t->cells, true, row->uid);
+	cells_add_text(&t->cells, true, row->profile);
+	cells_add_text(&t->cells, true, slice_of(networks[row->network]));
 	cell_layers(t, row);
-	cell_uint(t, row->has_descriptors, row->descriptors);
-	cell_uint(t, row->has_processes, row->processes);
+	cells_add_uint(&t->cells, row->has_descriptors, row->descriptors);
+	cells_add_uint(&t->cells, row->has_processes, row->processes);
 	cell_usage(t, row);
-	if (text_add_time(&t->text, row->since, "%FT%T", false))
-		text_addf(&t->text, "Z");
-	end_cell(t);
+	if (text_add_time(&t->cells.text, row->since, "%FT%T", false))
+		text_addf(&t->cells.text, "Z");
+	cells_end(&t->cells);
 	add_detail(&t->detail, row);
-}
-
-static void
-render_cell(
-    const struct ps_table *t, size_t column, const void *text, size_t n, struct buf *out)
-{
-	size_t width = strlen(heads[column]) > t->widths[column] ? strlen(heads[column])
-								 : t->widths[column];
-
-	buf_add(out, text, n);
-	if (column == PS_COLUMNS - 1) {
-		text_addf(out, "\n");
-		return;
-	}
-	for (; n < width + 2; n++)
-		buf_add(out, " ", 1);
 }
 
 void
 ps_table_render(const struct ps_table *t, bool verbose, struct buf *out)
 {
 	const uint8_t *detail = t->detail.p, *end;
-	size_t i, n = t->ends.n / sizeof(size_t), begin = 0, after;
+	size_t i;
 
-	if (t->text.failed || t->ends.failed || t->detail.failed) {
+	if (t->detail.failed) {
 		out->failed = true;
 		return;
 	}
-	for (i = 0; i < PS_COLUMNS; i++)
-		render_cell(t, i, heads[i], strlen(heads[i]), out);
-	for (i = 0; i < n; i++, begin = after) {
-		memcpy(&after, t->ends.p + i * sizeof(after), sizeof(after));
-		render_cell(t, i % PS_COLUMNS, t->text.p + begin, after - begin, out);
-		if (i % PS_COLUMNS != PS_COLUMNS - 1)
-			continue;
+	cells_render_head(&t->cells, out);
+	for (i = 0; i < cells_rows(&t->cells); i++, detail = end) {
 		end = (const uint8_t *)memchr(detail, '\n', t->detail.n) + 1;
+		cells_render_row(&t->cells, i, out);
 		if (verbose)
 			buf_add(out, detail, (size_t)(end - detail));
-		detail = end;
 	}
+}
+
+void
+ps_table_init(struct ps_table *t)
+{
+	*t = (struct ps_table){ .cells = { .heads = heads, .columns = countof(heads) } };
 }
 
 void
 ps_table_finish(struct ps_table *t)
 {
-	buf_finish(&t->text);
-	buf_finish(&t->ends);
+	cells_finish(&t->cells);
 	buf_finish(&t->detail);
 }

@@ -7,21 +7,18 @@
 #ifndef CLIENT_PS_RENDER_H
 #define CLIENT_PS_RENDER_H
 
-#include "common/protocol.h"
+#include "client/cells.h"
 
-#define PS_COLUMNS 14
-
-/* Rows as text; starts as zeroes. */
+/* Rows as text. */
 struct ps_table {
-	struct buf text;   /* all cells, one after the other */
-	struct buf ends;   /* size_t: where each cell ends in `text` */
-	struct buf detail; /* a line for each row that has one, with -v */
-	size_t widths[PS_COLUMNS];
+	struct cells cells;
+	struct buf detail; /* a line for each row, with -v */
 };
 
 /* One line of JSON with its newline. */
 void ps_render_jsonl(const struct msg_process_row *row, struct buf *out);
 
+void ps_table_init(struct ps_table *t);
 void ps_table_add(struct ps_table *t, const struct msg_process_row *row);
 /* Appends head and rows; with `verbose` layers and descriptors below each. */
 void ps_table_render(const struct ps_table *t, bool verbose, struct buf *out);

@@ -1,21 +1,14 @@
 #include "client/run.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "client/json.h"
+#include "client/input.h"
 #include "client/operation.h"
 #include "client/render.h"
 #include "client/text.h"
 #include "common/endings.h"
 #include "common/util.h"
-
-/* bytes of JSON: over ARGUMENTS_MAX packed, blanks and all */
-#define MESSAGE_TEXT_MAX (2u << 20)
 
 struct run {
 	struct buf message;	       /* packed */
@@ -151,46 +144,6 @@ static const struct operation_mode run_mode = {
 	.every_signal_cancels = true,
 };
 
-/* `-m @FILE`, or `@-` for standard input: one word of a command line ends at 128 KiB. */
-static char *
-read_message(const char *path, char err[JSON_ERROR_MAX])
-{
-	bool input = strcmp(path, "-") == 0;
-	FILE *f = input ? stdin : fopen(path, "re");
-	char *text = f != NULL ? malloc(MESSAGE_TEXT_MAX + 1) : NULL;
-	size_t n = text != NULL ? fread(text, 1, MESSAGE_TEXT_MAX + 1, f) : 0;
-
-	err[0] = '\0';
-	if (text == NULL || ferror(f))
-		snprintf(err, JSON_ERROR_MAX, "%.200s: %s", path, strerror(errno));
-	else if (n > MESSAGE_TEXT_MAX)
-		snprintf(err, JSON_ERROR_MAX, "%.200s: is more than %u bytes", path,
-		    MESSAGE_TEXT_MAX);
-	else if (memchr(text, '\0', n) != NULL)
-		snprintf(err, JSON_ERROR_MAX, "%.200s: holds a NUL byte", path);
-	else
-		text[n] = '\0';
-	if (f != NULL && !input)
-		fclose(f);
-	if (err[0] == '\0')
-		return text;
-	free(text);
-	return NULL;
-}
-
-static int
-pack_message(const struct options *o, struct buf *out, char err[JSON_ERROR_MAX])
-{
-	cleanup_free char *text = NULL;
-
-	if (!o->has_message)
-		return json_read("{}", out, err);
-	if (o->message[0] != '@') /* which begins no JSON */
-		return json_read(o->message, out, err);
-	text = read_message(o->message + 1, err);
-	return text != NULL ? json_read(text, out, err) : -EINVAL;
-}
-
 int
 run_main(const struct options *o, int argc, char **argv)
 {
@@ -200,7 +153,7 @@ run_main(const struct options *o, int argc, char **argv)
 
 	run.terminal[stream_stdout] = isatty(STDOUT_FILENO);
 	run.terminal[stream_stderr] = isatty(STDERR_FILENO);
-	if (pack_message(o, &run.message, err) < 0)
+	if (input_pack(o->has_message ? o->message : "{}", &run.message, err) < 0)
 		text_say("--message: %s", err);
 	else
 		status = operation_perform(&run_mode, &run, o, argc, argv);

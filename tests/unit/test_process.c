@@ -227,9 +227,10 @@ END_TEST
 START_TEST(a_table_is_aligned_and_escaped)
 {
 	struct msg_process_row row = shown();
-	struct ps_table t = { 0 };
+	struct ps_table t;
 	struct buf b = { 0 };
 
+	ps_table_init(&t);
 	ps_table_add(&t, &row);
 	row.has_id = row.has_session = row.has_cpuUs = row.has_applied = row.has_cgroup = false;
 	ps_table_add(&t, &row);
