@@ -11,6 +11,7 @@
 
 #include "client/audit.h"
 #include "client/exec.h"
+#include "client/grant.h"
 #include "client/learn.h"
 #include "client/private.h"
 #include "client/ps.h"
@@ -91,6 +92,7 @@ static const struct {
 	{ COMMAND_exec, exec_main },
 	{ COMMAND_learn, learn_main },
 	{ COMMAND_audit, audit_main },
+	{ COMMAND_grant, grant_main },
 	{ COMMAND_ps, ps_main },
 	{ COMMAND_config, config_main },
 	{ COMMAND_doctor, doctor_main },

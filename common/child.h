@@ -24,7 +24,7 @@
 #define RUNTIME_FD_LINK	     3
 #define RUNTIME_ENV_LINK "CAISSON_LINK_FD" /* "3" */
 
-/* caissond started by `caisson run`, `exec` or `learn`. */
+/* caissond started by `caisson run`, `exec`, `learn` or `grant`. */
 #define PRIVATE_FD_CONTROL 3 /* SEQPACKET, struct control, to the client */
 #define PRIVATE_FD_LIFE	   4 /* end-of-file: the client is gone, or wants us gone */
 #define PRIVATE_FD_PROPOSAL 5 /* `learn` without a file: where the proposal goes */

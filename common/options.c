@@ -21,6 +21,7 @@
 #define SIZE(f, name, c, cmds, doc)                                                            \
 	ROW(f, f##_bytes, name, c, OPTION_SIZE, cmds, "SIZE", 0, doc)
 #define TIME(f, name, c, cmds, doc) ROW(f, f##_ms, name, c, OPTION_TIME, cmds, "TIME", 0, doc)
+#define TEXTS(f, name, c, cmds, m, doc) ROW(f, f, name, c, OPTION_TEXTS, cmds, m, 0, doc)
 #define ALLOW(f, name, c, cmds, doc)                                                           \
 	ROW(f, f, name, c, OPTION_ALLOW, cmds, "ACTION:PATH", 0, doc)
 #define MOUNT(f, name, c, cmds, doc) ROW(f, f, name, c, OPTION_MOUNT, cmds, "PATH[:AT]", 0, doc)
@@ -38,6 +39,7 @@ const struct option_desc option_descs[] = {
 #define DURATION(f, name, c, cmds, doc)
 #define SIZE(f, name, c, cmds, doc)
 #define TIME(f, name, c, cmds, doc)
+#define TEXTS(f, name, c, cmds, m, doc)
 #define ALLOW(f, name, c, cmds, doc)
 #define MOUNT(f, name, c, cmds, doc)
 #define ENV(f, name, c, cmds, doc)
@@ -90,11 +92,11 @@ allow_path_fault(const char *path)
 	if (*path == '\0')
 		return "has no path";
 	if (*path == '/')
-		return "has an absolute path; it is relative to --root";
+		return "has an absolute path; it is relative to the provider's root";
 	for (;; s = end + 1) {
 		end = strchrnul(s, '/');
 		if (end - s == 2 && s[0] == '.' && s[1] == '.')
-			return "leads out of --root";
+			return "leads out of the provider's root";
 		if (*end == '\0')
 			return NULL;
 	}
@@ -113,6 +115,14 @@ split_allow(char *text, struct option_pair *ret)
 	if (find_choice("read|write|list|search", text) < 0)
 		return "does not begin with read, write, list or search";
 	return allow_path_fault(ret->right);
+}
+
+static const char *
+take_text(char *text, struct option_pair *ret)
+{
+	ret->left = text;
+	ret->right = NULL;
+	return *text == '\0' ? "is empty" : NULL;
 }
 
 static const char *
@@ -166,7 +176,8 @@ add_pair(struct parser *p, const struct option_desc *d, struct option_pairs *pai
 	if (pairs->n == OPTIONS_PAIRS_MAX)
 		return usage_error(
 		    p, "--%s: given more than %d times", d->name, OPTIONS_PAIRS_MAX);
-	fault = d->kind == OPTION_ALLOW	  ? split_allow(text, &pair)
+	fault = d->kind == OPTION_TEXTS	  ? take_text(text, &pair)
+		: d->kind == OPTION_ALLOW ? split_allow(text, &pair)
 		: d->kind == OPTION_MOUNT ? split_mount(text, &pair)
 					  : split_env(text, &pair);
 	if (fault != NULL) {
@@ -229,7 +240,7 @@ set_option(struct parser *p, const struct option_desc *d, const char *value)
 	void *field = (char *)p->o + d->value;
 	int i;
 
-	if (*has && d->kind < OPTION_ALLOW && d->kind != OPTION_FLAG)
+	if (*has && d->kind < OPTION_TEXTS && d->kind != OPTION_FLAG)
 		return usage_error(p, "--%s: given twice", d->name);
 	*has = true;
 	switch (d->kind) {
@@ -403,6 +414,9 @@ check_command(struct parser *p)
 		if (p->command == COMMAND_daemon && !o->has_config && !o->has_check &&
 		    !o->show && !o->doctor)
 			return usage_error(p, "caissond: needs -c FILE, what it serves");
+		if (p->command == COMMAND_grant && o->has_state && !o->has_config)
+			return usage_error(
+			    p, "--state: needs -c FILE, whose namespace is in it");
 		return 0;
 	}
 	if (o->command != NULL && (o->ncommand == 0 || *o->command[0] == '\0'))
@@ -432,19 +446,22 @@ add_environment(struct parser *p)
 	const char *config = getenv("CAISSON_CONFIG"), *state = getenv("CAISSON_STATE"),
 		   *path = getenv("CAISSON_SOCKET");
 
-	/* A turn goes to a daemon only where the line says so; the rest is the daemon's. */
-	if (p->command == COMMAND_run && o->has_socket)
+	/* A turn goes to a daemon only where the line says so; the rest is the daemon's.  And
+	 * who names a daemon on the line does not mean the file of another one. */
+	if (o->has_socket && (p->command == COMMAND_run ||
+				 (p->command == COMMAND_grant && !o->has_config)))
 		return;
 	if (!o->has_config && config != NULL && *config != '\0' &&
 	    !(p->command & (COMMAND_exec | COMMAND_learn) || o->command != NULL)) {
 		o->has_config = true;
 		o->config = config;
 	}
-	if (!o->has_state && state != NULL && *state != '\0') {
+	if (!o->has_state && state != NULL && *state != '\0' &&
+	    (p->command != COMMAND_grant || o->has_config)) {
 		o->has_state = true;
 		o->state = state;
 	}
-	if (p->command & (COMMAND_ps | COMMAND_daemon) && !o->has_socket && path != NULL &&
+	if (p->command & (COMMAND_grant | COMMAND_ps | COMMAND_daemon) && !o->has_socket && path != NULL &&
 	    *path != '\0') {
 		o->has_socket = true;
 		o->socket = path;
@@ -456,22 +473,27 @@ options_parse(enum command command, int argc, char **argv, struct options *ret,
     char err[OPTIONS_ERROR_MAX])
 {
 	struct parser p = { command, ret, err };
+	bool words_only = false;
 	int i, r;
 
 	memset(ret, 0, sizeof(*ret));
 	strlcpy(err, "out of memory", OPTIONS_ERROR_MAX);
 	for (i = 1; i < argc && !ret->help && !ret->version; i += r) {
-		if (strcmp(argv[i], "--") == 0) {
+		r = 1;
+		if (strcmp(argv[i], "--") == 0 && !words_only) {
+			words_only = true;
+			if (command == COMMAND_grant) /* an id may look like an option */
+				continue;
 			ret->command = argv + i + 1;
 			ret->ncommand = (size_t)(argc - i - 1);
 			break;
 		}
-		if (argv[i][0] == '-' && argv[i][1] == '-')
-			r = parse_long(&p, argv + i);
-		else if (argv[i][0] == '-' && argv[i][1] != '\0')
-			r = parse_short(&p, argv + i);
-		else
+		if (words_only || argv[i][0] != '-' || argv[i][1] == '\0')
 			r = parse_word(&p, argv[i]) < 0 ? -EINVAL : 1;
+		else if (argv[i][1] == '-')
+			r = parse_long(&p, argv + i);
+		else
+			r = parse_short(&p, argv + i);
 		if (r < 0)
 			return r;
 	}
@@ -498,7 +520,7 @@ options_finish(struct options *o)
 	const struct option_desc *d;
 
 	for (d = option_descs; d->name != NULL; d++)
-		if (d->kind >= OPTION_ALLOW)
+		if (d->kind >= OPTION_TEXTS)
 			pairs_finish((struct option_pairs *)(void *)((char *)o + d->value));
 }
 

@@ -26,6 +26,7 @@
 #define DURATION(field, name, letter, commands, doc)
 #define SIZE(field, name, letter, commands, doc)
 #define TIME(field, name, letter, commands, doc)
+#define TEXTS(field, name, letter, commands, metavar, doc)
 #define ALLOW(field, name, letter, commands, doc)
 #define MOUNT(field, name, letter, commands, doc)
 #define ENV(field, name, letter, commands, doc)
@@ -40,6 +41,7 @@ enum command {
 	COMMAND_exec = 1 << COMMAND_NR_exec,
 	COMMAND_learn = 1 << COMMAND_NR_learn,
 	COMMAND_audit = 1 << COMMAND_NR_audit,
+	COMMAND_grant = 1 << COMMAND_NR_grant,
 	COMMAND_ps = 1 << COMMAND_NR_ps,
 	COMMAND_config = 1 << COMMAND_NR_config,
 	COMMAND_doctor = 1 << COMMAND_NR_doctor,
@@ -54,7 +56,7 @@ enum { REPORT_HUMAN, REPORT_JSON };
 
 /* One value of a repeatable option. */
 struct option_pair {
-	char *left; /* ALLOW: action; MOUNT: path outside; ENV: name */
+	char *left; /* TEXTS: the text; ALLOW: action; MOUNT: path outside; ENV: name */
 	/* ALLOW: path; MOUNT: path inside, NULL: the same; ENV: value, NULL: the caller's */
 	char *right;
 };
@@ -69,7 +71,7 @@ struct option_pairs {
  * field is 0, false or NULL.
  */
 struct options {
-	/* "show", a file: only audit and config take any */
+	/* "show", a file: only audit, config and grant take any */
 	const char *words[OPTIONS_WORDS_MAX];
 	size_t nwords;
 	char **command; /* what stands after --, NULL-terminated; NULL if there was no -- */
@@ -82,6 +84,7 @@ struct options {
 #define DURATION(field, name, letter, commands, doc)		bool has_##field; uint64_t field##_ms;
 #define SIZE(field, name, letter, commands, doc)		bool has_##field; uint64_t field##_bytes;
 #define TIME(field, name, letter, commands, doc)		bool has_##field; uint64_t field##_ms;
+#define TEXTS(field, name, letter, commands, metavar, doc)	bool has_##field; struct option_pairs field;
 #define ALLOW(field, name, letter, commands, doc)		bool has_##field; struct option_pairs field;
 #define MOUNT(field, name, letter, commands, doc)		bool has_##field; struct option_pairs field;
 #define ENV(field, name, letter, commands, doc)			bool has_##field; struct option_pairs field;
@@ -96,6 +99,7 @@ enum option_kind {
 	OPTION_DURATION,
 	OPTION_SIZE,
 	OPTION_TIME,
+	OPTION_TEXTS, /* from here on repeatable */
 	OPTION_ALLOW,
 	OPTION_MOUNT,
 	OPTION_ENV,
@@ -147,5 +151,14 @@ int options_parse_number(const char *text, uint64_t max, uint64_t *ret);
 int options_parse_duration(const char *text, uint64_t *ret_ms);
 int options_parse_size(const char *text, uint64_t *ret_bytes);
 int options_parse_time(const char *text, uint64_t *ret_ms);
+/* What is wrong with one segment of a path (TU-35), static text; NULL if nothing is. */
+const char *options_segment_fault(const char *s, size_t n);
+/* What is wrong with an address kind:id; NULL if nothing is. */
+const char *options_address_fault(const char *s);
+/*
+ * The next segment of a path of --allow, in which "docs/", "./docs" and "docs" are one: moves
+ * `*path` behind it.  Returns its length; 0: there is none left.
+ */
+size_t options_next_segment(const char **path, const char **ret);
 
 #endif /* COMMON_OPTIONS_H */

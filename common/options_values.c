@@ -5,6 +5,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/limits.h"
+#include "common/util.h"
+
 struct unit {
 	const char *name;
 	uint64_t factor;
@@ -83,5 +86,60 @@ options_parse_time(const char *text, uint64_t *ret_ms)
 	if (t < 0 || back.tm_mday != tm.tm_mday || back.tm_mon != tm.tm_mon || tm.tm_sec > 59)
 		return -EINVAL;
 	*ret_ms = (uint64_t)t * 1000;
+	return 0;
+}
+
+const char *
+options_segment_fault(const char *s, size_t n)
+{
+	size_t i;
+
+	if (n == 0)
+		return "has an empty segment";
+	if (n > PATH_SEGMENT_MAX)
+		return "has a segment over 256 bytes";
+	if (s[0] == '.' && (n == 1 || (n == 2 && s[1] == '.')))
+		return "has a segment . or ..";
+	if (s[0] == ' ' || s[n - 1] == ' ')
+		return "has a segment with a space at its end";
+	for (i = 0; i < n; i++)
+		if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f || s[i] == '/' || s[i] == '\\')
+			return "has a segment with a separator or control character";
+	return NULL;
+}
+
+const char *
+options_address_fault(const char *s)
+{
+	static const char *const kinds[] = { "human:", "agent:", "group:", "service:" };
+	size_t i, n;
+
+	for (i = 0; i < countof(kinds); i++) {
+		n = strlen(kinds[i]);
+		if (strncmp(s, kinds[i], n))
+			continue;
+		if (s[n] == '\0')
+			return "has no id";
+		if (strlen(s + n) > 256)
+			return "has an id over 256 bytes";
+		return NULL;
+	}
+	return "is no address";
+}
+
+size_t
+options_next_segment(const char **path, const char **ret)
+{
+	const char *end, *s;
+
+	for (s = *path; *s != '\0'; s = *end != '\0' ? end + 1 : end) {
+		end = strchrnul(s, '/');
+		if (end == s || (end == s + 1 && *s == '.'))
+			continue;
+		*ret = s;
+		*path = *end != '\0' ? end + 1 : end;
+		return (size_t)(end - s);
+	}
+	*path = s;
 	return 0;
 }

@@ -22,6 +22,8 @@
 /* The authority to run a turn at all (TU-13): its resource's namespace, and its action. */
 #define EXECUTION_NAMESPACE "sharedos.execution"
 #define EXECUTION_ACTION    "invoke"
+/* Of the resources of the files provider that come without a file (--allow). */
+#define WORKSPACE_NAMESPACE "workspace"
 
 /* Who is at the other end of a link.  Masks, because a row may name several. */
 enum role {

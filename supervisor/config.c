@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/options.h"
 #include "common/util.h"
 #include "supervisor/config_private.h"
 #include "supervisor/profiles.h"
@@ -236,25 +237,6 @@ conf_refuse(char err[CONF_ERROR_MAX], const char *file, struct node_at at, const
 /* ---- the forms of single values ---------------------------------------------------- */
 
 const char *
-conf_segment_fault(const char *s, size_t n)
-{
-	size_t i;
-
-	if (n == 0)
-		return "has an empty segment";
-	if (n > PATH_SEGMENT_MAX)
-		return "has a segment over 256 bytes";
-	if (s[0] == '.' && (n == 1 || (n == 2 && s[1] == '.')))
-		return "has a segment . or ..";
-	if (s[0] == ' ' || s[n - 1] == ' ')
-		return "has a segment with a space at its end";
-	for (i = 0; i < n; i++)
-		if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f || s[i] == '/' || s[i] == '\\')
-			return "has a segment with a separator or control character";
-	return NULL;
-}
-
-const char *
 conf_split_path(const char *text, struct conf_words *ret)
 {
 	const char *end, *fault;
@@ -263,7 +245,7 @@ conf_split_path(const char *text, struct conf_words *ret)
 		return NULL;
 	for (;; text = end + 1) {
 		end = strchrnul(text, '/');
-		fault = conf_segment_fault(text, (size_t)(end - text));
+		fault = options_segment_fault(text, (size_t)(end - text));
 		if (!fault && ret->n == PATH_SEGMENTS_MAX)
 			fault = "has over 64 segments";
 		if (!fault && conf_words_add(ret, text, (size_t)(end - text)) < 0)
@@ -273,21 +255,3 @@ conf_split_path(const char *text, struct conf_words *ret)
 	}
 }
 
-const char *
-conf_address_fault(const char *s)
-{
-	static const char *const kinds[] = { "human:", "agent:", "group:", "service:" };
-	size_t i, n;
-
-	for (i = 0; i < countof(kinds); i++) {
-		n = strlen(kinds[i]);
-		if (strncmp(s, kinds[i], n))
-			continue;
-		if (s[n] == '\0')
-			return "has no id";
-		if (strlen(s + n) > 256)
-			return "has an id over 256 bytes";
-		return NULL;
-	}
-	return "is no address";
-}

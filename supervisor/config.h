@@ -186,10 +186,6 @@ int conf_refuse(char err[CONF_ERROR_MAX], const char *file, struct node_at at,
  * which is empty.  Returns NULL, or what is wrong with it (static text).
  */
 const char *conf_split_path(const char *text, struct conf_words *ret);
-/* What is wrong with one segment (TU-35); NULL if nothing is. */
-const char *conf_segment_fault(const char *s, size_t n);
-/* What is wrong with an address kind:id; NULL if nothing is. */
-const char *conf_address_fault(const char *s);
 
 /* A value of YAML, packed canonically for a frame.  0, -ENOMEM, or as conf_refuse(). */
 int conf_pack_value(const struct node *node, struct buf *out, const char *file,

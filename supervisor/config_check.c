@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/options.h"
 #include "common/util.h"
 #include "common/walk.h"
 #include "supervisor/config_private.h"
@@ -185,7 +186,7 @@ is_chamber_path(const char *s)
 		return false;
 	for (s++;; s = end + 1) {
 		end = strchrnul(s, '/');
-		if (end == s || conf_segment_fault(s, (size_t)(end - s)))
+		if (end == s || options_segment_fault(s, (size_t)(end - s)))
 			return false;
 		if (*end == '\0')
 			return true;
@@ -369,7 +370,7 @@ check_template(struct conf_checker *k, const struct conf_tool *t, const char *ke
 				    "expected one",
 				    key, (int)(n - 2), s + 1);
 		} else {
-			fault = conf_segment_fault(s, n);
+			fault = options_segment_fault(s, n);
 			if (!fault && (memchr(s, '{', n) || memchr(s, '}', n)))
 				fault = "has braces within a segment";
 			if (fault)

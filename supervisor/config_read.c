@@ -84,7 +84,7 @@ read_address(struct walker *w, const struct conf_field *f, const struct node *no
 
 	if (r < 0)
 		return r;
-	fault = conf_address_fault(node->text);
+	fault = options_address_fault(node->text);
 	if (fault)
 		return refuse(w, node->at,
 		    "\"%.80s\" %s, expected human:ID, agent:ID, group:ID or service:ID",
@@ -155,7 +155,7 @@ read_segments(struct walker *w, const struct conf_field *f, const struct node *n
 		if (r < 0)
 			return r;
 		for (i = 0; i < words->n && !fault; i++)
-			fault = conf_segment_fault(words->v[i], strlen(words->v[i]));
+			fault = options_segment_fault(words->v[i], strlen(words->v[i]));
 	}
 	if (fault)
 		return refuse(w, node->at,

@@ -10,12 +10,12 @@
 #include <event2/event.h>
 
 #include "common/log.h"
-#include "common/runtime_dir.h"
 #include "common/util.h"
 #include "supervisor/cgroup.h"
 #include "supervisor/host.h"
 #include "supervisor/listen.h"
 #include "supervisor/notify.h"
+#include "supervisor/place.h"
 #include "supervisor/setup.h"
 
 struct daemon {
@@ -189,20 +189,10 @@ take_descriptors(struct daemon *d, char err[DAEMON_ERROR_MAX])
 static int
 find_socket(struct daemon *d, char err[DAEMON_ERROR_MAX])
 {
-	const struct conf_namespace *c = &d->setup.config;
+	int r = place_find(d->o, &d->setup.config, &d->path, err);
 
-	if (!rundir_may_name(c->namespace))
-		return conf_refuse(err, d->o->config, c->at_namespace,
-		    "namespace: is a daemon's directory and socket, expected up to %d letters, "
-		    "digits, - _ and .",
-		    STATE_NAMESPACE_MAX);
-	d->path = d->o->has_socket ? strdup(d->o->socket)
-		  : c->socket	   ? strdup(c->socket)
-				   : runtime_socket_default(c->namespace);
-	if (d->path)
-		return 0;
-	if (errno != ENOENT)
-		return refuse(err, -ENOMEM, "out of memory");
+	if (r < 0 || d->path)
+		return r;
 	return refuse(
 	    err, -ENOENT, "--socket PATH: is needed where XDG_RUNTIME_DIR is not set");
 }

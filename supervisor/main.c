@@ -6,8 +6,9 @@
  * broker and the launcher, child exits, credentials of a socket's peer.
  * Never: unpacks a frame, reads a link, a pipe or a client.
  *
- * `caissond -c FILE` serves one namespace (daemon.h).  `caissond --private run|exec|learn ...`
- * is started by `caisson` with these words and ends with its client (private.h).
+ * `caissond -c FILE` serves one namespace (daemon.h).  `caissond --private COMMAND ...`, which
+ * is run, exec, learn or grant, is started by `caisson` with these words and ends with its client
+ * (private.h).
  */
 #include <stdio.h>
 #include <string.h>
@@ -86,8 +87,8 @@ run_private(int argc, char **argv)
 	enum command command = argc > 0 ? options_command(argv[0]) : 0;
 	int status;
 
-	if (!(command & (COMMAND_run | COMMAND_exec | COMMAND_learn)))
-		fatal("--private: expected run, exec or learn");
+	if (!(command & (COMMAND_run | COMMAND_exec | COMMAND_learn | COMMAND_grant)))
+		fatal("--private: expected run, exec, learn or grant");
 	if (options_parse(command, argc, argv, &options, err) < 0)
 		fatal("%s", err);
 	set_level(LOG_WARN_);

@@ -14,6 +14,7 @@
 #include "supervisor/cgroup.h"
 #include "supervisor/host.h"
 #include "supervisor/learn_run.h"
+#include "supervisor/rest.h"
 #include "supervisor/setup.h"
 
 struct private_run {
@@ -67,7 +68,7 @@ check_descriptors(bool proposal, char err[DAEMON_ERROR_MAX])
 	    fcntl(PRIVATE_FD_LIFE, F_SETFD, FD_CLOEXEC) < 0 ||
 	    (proposal && fcntl(PRIVATE_FD_PROPOSAL, F_SETFD, FD_CLOEXEC) < 0)) {
 		snprintf(err, DAEMON_ERROR_MAX,
-		    "--private: is started by caisson run, exec and learn only");
+		    "--private: is started by caisson run, exec, learn and grant only");
 		return -EBADF;
 	}
 	closefrom(last + 1);
@@ -148,6 +149,8 @@ private_run(enum command command, const struct options *o, int *ret_status,
 		return r;
 	ignore_signals();
 	umask(077);
+	if (command == COMMAND_grant)
+		return rest_run(o, ret_status, err);
 	r = setup_private(command, o, &setup, err);
 	if (r == 0 && learns)
 		r = learn_run_begin(o, &setup.config, &learn, err);

@@ -1,7 +1,7 @@
 /*
  * private: the caissond that `caisson run`, `exec` and `learn` start in a session of its own,
  * with the descriptors PRIVATE_FD_* of common/child.h: one client, one run, a directory of its
- * own (D-17); it ends when its client does.
+ * own (D-17); it ends when its client does.  That of `caisson grant` is rest.h's.
  */
 #ifndef SUPERVISOR_PRIVATE_H
 #define SUPERVISOR_PRIVATE_H

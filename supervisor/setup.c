@@ -13,7 +13,6 @@
 #include "supervisor/config_private.h"
 
 #define TURN_TIMEOUT_MAX_MS 600000	/* limits.turn_timeout's ceiling */
-#define WORKSPACE_NAMESPACE "workspace" /* of the files provider's resources */
 
 struct builder {
 	enum command command;
@@ -265,22 +264,20 @@ static int
 add_allow(struct builder *b, const struct option_pair *allow, size_t i)
 {
 	struct conf_capability *c;
-	const char *s = allow->right, *end, *fault;
+	const char *s = allow->right, *segment, *fault;
 	char id[32];
+	size_t n;
 
 	snprintf(id, sizeof(id), "allow-%zu", i + 1);
 	c = add_grant(b, 0, id, WORKSPACE_NAMESPACE, allow->left);
 	if (!c)
 		return no_memory(b);
 	c->resource.scope = scope_descendants;
-	for (; *s; s = *end ? end + 1 : end) {
-		end = strchrnul(s, '/');
-		if (end == s || (end == s + 1 && *s == '.'))
-			continue;
-		fault = conf_segment_fault(s, (size_t)(end - s));
+	while ((n = options_next_segment(&s, &segment)) > 0) {
+		fault = options_segment_fault(segment, n);
 		if (fault)
 			return refuse(b, "--allow: %.200s %s", allow->right, fault);
-		if (conf_words_add(&c->resource.path, s, (size_t)(end - s)) < 0)
+		if (conf_words_add(&c->resource.path, segment, n) < 0)
 			return no_memory(b);
 	}
 	if (c->resource.path.n > PATH_SEGMENTS_MAX)

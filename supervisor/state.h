@@ -32,6 +32,7 @@ struct rundir {
 	uint8_t key[STATE_KEY];
 	uint64_t segments; /* number of the last one made, 0: none */
 	uint64_t sealed;   /* all up to this number are no longer append-only */
+	pid_t holder;	   /* with -EWOULDBLOCK: who holds the lock; 0: unknown */
 	gid_t reader_gid;  /* the group that may read segments; (gid_t)-1: the owner alone */
 };
 

@@ -103,7 +103,6 @@ rundir_open(
 	cleanup_fd int fd = -1, place_fd = -1, run_fd = -1;
 	cleanup_free char *dir = NULL;
 	char text[LOCKFILE_HOLDER_MAX];
-	pid_t holder;
 
 	*ret = RUNDIR_NONE;
 	fd = state_open(wanted, &dir, ret->key, err);
@@ -118,11 +117,11 @@ rundir_open(
 	ret->id = strdup(namespace);
 	if (!ret->id)
 		return state_fail(err, dir, "open it", ENOMEM);
-	ret->lock_fd = lockfile_take(run_fd, "lock", &holder);
+	ret->lock_fd = lockfile_take(run_fd, "lock", &ret->holder);
 	if (ret->lock_fd == -EWOULDBLOCK) {
 		snprintf(err, STATE_ERROR_MAX,
 		    "--state %.400s: the namespace %s is held by %s, or name another directory",
-		    dir, namespace, lockfile_holder(holder, text));
+		    dir, namespace, lockfile_holder(ret->holder, text));
 		return -EWOULDBLOCK;
 	}
 	if (ret->lock_fd < 0)

@@ -198,9 +198,9 @@ static const struct {
 	{ COMMAND_run, { "--allow", "delete:docs" },
 	    "--allow: \"delete:docs\" does not begin with read, write, list or search" },
 	{ COMMAND_run, { "--allow", "read:/etc" },
-	    "--allow: \"read:/etc\" has an absolute path; it is relative to --root" },
+	    "--allow: \"read:/etc\" has an absolute path; it is relative to the provider's root" },
 	{ COMMAND_run, { "--allow", "read:a/../../b" },
-	    "--allow: \"read:a/../../b\" leads out of --root" },
+	    "--allow: \"read:a/../../b\" leads out of the provider's root" },
 	{ COMMAND_run, { "--ro", ":/x" }, "--ro: \":/x\" has no path" },
 	{ COMMAND_run, { "--ro", "a:b" },
 	    "--ro: \"a:b\" names a place in the chamber that is not absolute" },
@@ -238,6 +238,14 @@ static const struct {
 	{ COMMAND_run, { "-cf", "--runtime", "a", "--", "x" },
 	    "--runtime: the COMMAND is the configuration's" },
 	{ COMMAND_run, { "-cf", "--app", "a" }, "--app: needs -- COMMAND" },
+	{ COMMAND_grant, { "--max-uses", "0" }, "--max-uses: must be more than 0" },
+	{ COMMAND_grant, { "--max-uses", "4294967296" },
+	    "--max-uses: 4294967296 is more than 4294967295" },
+	{ COMMAND_grant, { "--purpose", "a", "--purpose=" }, "--purpose: \"\" is empty" },
+	{ COMMAND_grant, { "--id", "a", "--id", "b" }, "--id: given twice" },
+	{ COMMAND_grant, { "list", "--state", "d" },
+	    "--state: needs -c FILE, whose namespace is in it" },
+	{ COMMAND_grant, { "list", "--root", "d" }, "--root: not an option of grant" },
 	{ COMMAND_audit, { "show", "--", "x" }, "--: audit takes no COMMAND" },
 	{ COMMAND_audit, { "a", "b", "c", "d", "e" }, "e: one word too many" },
 	{ COMMAND_audit, { "--since", "yesterday" },
@@ -257,6 +265,48 @@ START_TEST(every_mistake_is_named)
 		argv[i + 1] = (char *)(uintptr_t)mistakes[_i].argv[i];
 	ck_assert_int_eq(parse(mistakes[_i].command, argv), -EINVAL);
 	ck_assert_str_eq(err, mistakes[_i].message);
+}
+END_TEST
+
+START_TEST(texts_are_taken_as_they_are_and_in_order)
+{
+	ck_assert_int_eq(PARSE(grant, "issue", "--purpose", "a=b:c", "--purpose=-v"), 0);
+	ck_assert_uint_eq(o.purpose.n, 2);
+	ck_assert_str_eq(o.purpose.item[0].left, "a=b:c");
+	ck_assert_str_eq(o.purpose.item[1].left, "-v");
+	ck_assert_ptr_null(o.purpose.item[1].right);
+}
+END_TEST
+
+/* Behind -- stand the words of `grant`, too: an id may begin like an option. */
+START_TEST(what_stands_behind_the_dashes_of_grant_are_words)
+{
+	ck_assert_int_eq(PARSE(grant, "revoke", "-q", "--", "--id", "--"), 0);
+	ck_assert(o.quiet && !o.has_grant_id && o.command == NULL);
+	ck_assert_uint_eq(o.nwords, 3);
+	ck_assert_str_eq(o.words[1], "--id");
+	ck_assert_str_eq(o.words[2], "--");
+}
+END_TEST
+
+START_TEST(who_names_a_daemon_of_grants_does_not_mean_a_file)
+{
+	setenv("CAISSON_CONFIG", "/c", 1);
+	setenv("CAISSON_STATE", "/s", 1);
+	setenv("CAISSON_SOCKET", "/r", 1);
+	ck_assert_int_eq(PARSE(grant, "list"), 0);
+	ck_assert(o.has_config && o.has_state && o.has_socket);
+	options_finish(&o);
+	ck_assert_int_eq(PARSE(grant, "list", "--socket", "/x"), 0);
+	ck_assert(!o.has_config && !o.has_state);
+	options_finish(&o);
+	ck_assert_int_eq(PARSE(grant, "list", "--socket", "/x", "-c", "/y"), 0);
+	ck_assert_str_eq(o.config, "/y");
+	ck_assert_str_eq(o.state, "/s");
+	options_finish(&o);
+	unsetenv("CAISSON_CONFIG");
+	ck_assert_int_eq(PARSE(grant, "list"), 0);
+	ck_assert(!o.has_config && !o.has_state && o.has_socket);
 }
 END_TEST
 
@@ -360,7 +410,7 @@ START_TEST(the_man_pages_list_exactly_the_options)
 	}
 	check_man("docs/caisson.1",
 	    COMMAND_run | COMMAND_exec | COMMAND_learn | COMMAND_audit | COMMAND_config |
-		COMMAND_doctor | COMMAND_ps);
+		COMMAND_doctor | COMMAND_grant | COMMAND_ps);
 	check_man("docs/caissond.8", COMMAND_daemon);
 }
 END_TEST
@@ -380,6 +430,9 @@ main(void)
 	tcase_add_test(good, audit_and_config_take_words);
 	tcase_add_test(good, the_environment_counts_where_the_line_is_silent);
 	tcase_add_test(good, help_and_version_stop_the_reading);
+	tcase_add_test(good, texts_are_taken_as_they_are_and_in_order);
+	tcase_add_test(good, what_stands_behind_the_dashes_of_grant_are_words);
+	tcase_add_test(good, who_names_a_daemon_of_grants_does_not_mean_a_file);
 	tcase_add_checked_fixture(bad, setup, teardown);
 	tcase_add_loop_test(bad, every_mistake_is_named, 0, (int)countof(mistakes));
 	tcase_add_test(bad, a_repeatable_option_has_a_bound);
