@@ -57,6 +57,14 @@ grants:
 """
 
 
+def copy_programs(app):
+    """Runtime and provider with what they import, in a/b of a directory to be shown at /app."""
+    (app / "a" / "b").mkdir(parents=True)
+    for source in (HERE / "deaths_agent.py", HERE / "deaths_provider.py", HERE / "wire.py",
+                   wire.SDK / "caisson.py"):
+        shutil.copyfile(source, app / "a" / "b" / source.name)
+
+
 class Lab:
     """One directory, for one run."""
 
@@ -66,11 +74,7 @@ class Lab:
         self.state, self.effects = self.path / "state", self.path / "effects"
         self.effects.mkdir()
         os.chmod(self.effects, 0o777)
-        app = self.path / "app" / "a" / "b"
-        app.mkdir(parents=True)
-        for source in (HERE / "deaths_agent.py", HERE / "deaths_provider.py", HERE / "wire.py",
-                       wire.SDK / "caisson.py"):
-            shutil.copyfile(source, app / source.name)
+        copy_programs(self.path / "app")
         for name in ("at", "go"):
             os.mkfifo(self.effects / name)
             os.chmod(self.effects / name, 0o666)

@@ -8,6 +8,7 @@ Its first argument says where it dies, each time its own name is met:
     hold      it says in the pipe /effects/at that it has the call, and waits for the pipe
               /effects/go
     never     it lives
+    token     it lives, and takes a byte out of the pipe /effects/go before each effect
 """
 
 import os
@@ -44,6 +45,9 @@ def main(way, at):
                 pipe.write("x")
             with open("/effects/go", encoding="utf-8") as pipe:
                 pipe.read()
+        if way == "token":
+            with open("/effects/go", "rb", buffering=0) as pipe:
+                pipe.read(1)
         log = os.open("/effects/log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
         os.write(log, f"{params['call']}\n".encode())
         os.close(log)
