@@ -15,6 +15,7 @@
  *   turn_request.c     what the runtime is told;
  *   turn_result.c      its events, annotations and outcome
  *   judge.c        what is decided of a call, whoever asks (judge.h);
+ *   escalate.c     the ask of a person, which ends a turn (TU-58 to TU-63)
  *   call_decide.c  a tool call up to its record: checks, decision (TU-19 to TU-29);
  *   call.c             from the record on: a second look, dispatch, settle
  *   command.c      standard streams of a worker, in both directions
@@ -34,6 +35,7 @@
 #include "broker/authority/authority.h"
 #include "broker/authority/set.h"
 #include "broker/config.h"
+#include "broker/escalations.h"
 #include "broker/journal.h"
 #include "broker/standing.h"
 #include "common/alarm.h"
@@ -146,6 +148,8 @@ struct turn {
 	uint64_t drain_at_ms;
 	struct buf annotations; /* packed key, value pairs */
 	uint32_t nannotations;
+	struct ask *ask; /* the person's who is asked; then it is how the turn ends */
+	uint32_t calls_after_ask;
 	/* the result */
 	const char *status; /* "succeeded", ... */
 	const char *code; /* "" or the error's code */
@@ -251,6 +255,7 @@ struct broker {
 	struct link *ledger;
 	struct control_link *control;
 	struct digest *digest;
+	struct escalations escalations;
 	struct buf scratch; /* for one event's body; empty between uses */
 	struct buf record; /* likewise for one record */
 	uint64_t now_ms; /* read once per loop turn: broker_tick() */
@@ -405,8 +410,24 @@ void turn_drain(struct operation *op, bool outage);
 void turn_settle(struct operation *op);
 /* Writes what the turn became, from the ending of its operation. */
 void turn_conclude(struct operation *op);
-/* Appends the {status, output?, error?, metadata} map. */
-void turn_pack_result(const struct turn *t, const struct config_runtime *r, struct buf *b);
+/* Appends the {status, output? or error? or escalation?, metadata} map. */
+void turn_pack_result(const struct operation *op, struct buf *b);
+
+/* ---- escalate.c ----------------------------------------------------------------------- */
+
+/*
+ * The ask by its tool, which `granted` allows: answers it "stop" and lets the runtime end.
+ * False if memory is out: nothing has happened.
+ */
+bool escalate_by_tool(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *m,
+    struct grant *granted);
+/* The ask as an outcome; false if no grant offers the tool (TU-60). */
+bool escalate_by_outcome(struct operation *op, struct slice reason);
+/* Records the ask, if there was one, with its turn's ending, and keeps it for the operator. */
+void escalate_record(struct operation *op);
+/* Appends the map of the ask that there was, for the turn's result. */
+void escalate_pack(struct buf *b, const struct operation *op);
+void escalate_forget(struct ask *a);
 
 /* ---- call_decide.c, call.c ------------------------------------------------------------- */
 

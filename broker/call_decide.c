@@ -144,8 +144,8 @@ step_is_spent(struct turn *t, const struct msg_tool_invoke *m)
 	return false;
 }
 
-static const struct config_tool *
-catalogue_find(const struct operation *op, struct slice name)
+const struct config_tool *
+call_tool(const struct operation *op, struct slice name)
 {
 	const struct config_tool *tool = config_tool(op->config, name);
 	const struct turn *t = op->turn;
@@ -178,6 +178,8 @@ static const struct verdict_of_call envelope_refusals[] = {
 	    "no such tool in this turn's catalogue" },
 	{ call_status_denied, "invalid_request", "id_in_use", record_source_envelope,
 	    "a call with this id is open" },
+	{ call_status_denied, "escalation_pending", NULL, record_source_envelope,
+	    "this turn has asked a person, and ends: stop" },
 };
 
 /* TU-23 to TU-27.  NULL: the call may go on, with its tool in `ret_tool`. */
@@ -187,6 +189,10 @@ envelope_check(struct operation *op, const struct msg_tool_invoke *m,
 {
 	struct turn *t = op->turn;
 
+	if (t->ask != NULL) { /* TU-62: counted, and charged to nobody */
+		t->calls_after_ask++;
+		return &envelope_refusals[5];
+	}
 	if (t->draining)
 		return &envelope_refusals[0];
 	if (step_is_spent(t, m))
@@ -194,7 +200,7 @@ envelope_check(struct operation *op, const struct msg_tool_invoke *m,
 	if (t->calls_counted >= t->max_calls)
 		return &envelope_refusals[2];
 	t->calls_counted++; /* TU-26: from here on it counts, whatever becomes of it */
-	*ret_tool = catalogue_find(op, m->tool);
+	*ret_tool = call_tool(op, m->tool);
 	if (*ret_tool == NULL)
 		return &envelope_refusals[3];
 	if (call_is_open(op, m->id))
@@ -363,6 +369,20 @@ allow(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *m,
 	STOP_POINT("broker.call_recorded");
 }
 
+/* What asks a person is never executed (TU-59). */
+static void
+ask(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *m,
+    struct grant *granted)
+{
+	struct verdict_of_call v = { call_status_failed, "tool_execution_failed", NULL,
+		record_source_envelope, "out of memory" };
+
+	if (escalate_by_tool(op, msgid, m, granted))
+		return;
+	refusal_record(op, m, &v);
+	refuse(op, msgid, m, &v);
+}
+
 /* Arguments, requirement, authority: the kernel's order. */
 static void
 call_decide(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *m,
@@ -379,6 +399,8 @@ call_decide(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *
 
 		refusal_record(op, m, &v);
 		refuse(op, msgid, m, &v);
+	} else if (j.decision.verdict == VERDICT_allowed && tool->own) {
+		ask(op, msgid, m, j.decision.grant);
 	} else if (j.decision.verdict == VERDICT_allowed) {
 		allow(op, msgid, m, tool, &j.need, j.decision.grant);
 	} else {

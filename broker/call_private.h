@@ -7,6 +7,8 @@
 
 #include "broker/broker.h"
 
+/* The tool of that name, if it is in the turn's catalogue; NULL. */
+const struct config_tool *call_tool(const struct operation *op, struct slice name);
 /* Answers the worker, if it is there, and tells the client. */
 void call_answer(
     struct operation *op, uint32_t msgid, const struct msg_tool_invoke_reply *reply);

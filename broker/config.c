@@ -234,7 +234,7 @@ make_room(struct config_reader *r)
 
 	c->runtimes = zone_alloc(&c->zone, c->nruntimes, sizeof(*c->runtimes));
 	c->providers = zone_alloc(&c->zone, c->nproviders, sizeof(*c->providers));
-	c->tools = zone_alloc(&c->zone, c->ntools, sizeof(*c->tools));
+	c->tools = zone_alloc(&c->zone, c->ntools + OWN_TOOLS, sizeof(*c->tools));
 	c->grants = zone_alloc(&c->zone, c->ngrants, sizeof(*c->grants));
 	if (c->runtimes == NULL || c->providers == NULL || c->tools == NULL ||
 	    c->grants == NULL)
@@ -285,7 +285,7 @@ config_read(int fd, struct config **ret, struct fault *fault, const char **ret_r
 		return config_out_of_memory(&r);
 	if (read_bytes(&r, fd, &bytes) == 0 && each_frame(&r, bytes, count_row) == 0 &&
 	    make_room(&r) == 0 && each_frame(&r, bytes, take_row) == 0 &&
-	    index_names(&r) == 0) {
+	    config_own_tools(&r) == 0 && index_names(&r) == 0) {
 		config_set_row(&r, "", 0, NULL);
 		*ret = config_hold(r.config);
 	} else {

@@ -37,6 +37,7 @@ struct config_tool {
 	uint32_t provider;     /* index */
 	enum effect effect;
 	bool idempotent, read_only, destructive;
+	bool own; /* Caisson's: never executed, and no provider's */
 	struct slice input, output; /* packed schemas, for the catalogue; no output: empty */
 	struct schema *schema, *result; /* of arguments and results; NULL: any result */
 	const char *action, *resource;	   /* required action and resource namespace */
@@ -63,7 +64,7 @@ struct config {
 	size_t nruntimes;
 	struct config_provider *providers;
 	size_t nproviders;
-	struct config_tool *tools; /* in the order of the frames */
+	struct config_tool *tools; /* in the order of the frames; then Caisson's own */
 	size_t ntools;
 	struct grant *grants; /* in the order of the frames, none with a grant_fault() */
 	size_t ngrants;

@@ -218,8 +218,8 @@ compile_schema(
 }
 
 /* The schemas, then the template, which names properties of the first. */
-static int
-compile_tool(struct config_reader *r, struct config_tool *t, const char *path)
+int
+config_compile_tool(struct config_reader *r, struct config_tool *t, const char *path)
 {
 	char err[sizeof(fault_rule)] = "";
 	int ret;
@@ -266,7 +266,7 @@ take_tool(struct config_reader *r, const struct message *m)
 	if (in->provider >= r->config->nproviders)
 		return config_fail(r, "provider", "is the index of no provider");
 	out->provider = (uint32_t)in->provider;
-	return r->error < 0 ? r->error : compile_tool(r, out, path);
+	return r->error < 0 ? r->error : config_compile_tool(r, out, path);
 }
 
 /* The rules for a capability are those of a grant that holds it (TU-38). */

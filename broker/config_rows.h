@@ -46,6 +46,11 @@ const struct config_row *config_row(enum msg_type type);
 void config_set_row(struct config_reader *r, const char *kind, size_t number, const char *id);
 /* The same text, for config_read()'s caller. */
 const char *config_row_text(void);
+/* Schema and template, which names properties of it; returns 0 or config_reader.error. */
+int config_compile_tool(struct config_reader *r, struct config_tool *t, const char *path);
+/* Adds Caisson's own tools behind those of the frames; there is room for OWN_TOOLS. */
+#define OWN_TOOLS 1
+int config_own_tools(struct config_reader *r);
 /* Notes a failure of the row; the first one stands.  `field` is static.  Returns it. */
 int config_fail(struct config_reader *r, const char *field, const char *rule);
 int config_out_of_memory(struct config_reader *r);

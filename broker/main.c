@@ -124,6 +124,7 @@ broker_init(struct broker *b)
 	TAILQ_INIT(&b->sessions);
 	TAILQ_INIT(&b->clients);
 	STAILQ_INIT(&b->listings);
+	escalations_init(&b->escalations);
 	b->next_session = 1;
 	broker_tick(b);
 	r = control_open(b, BROKER_FD_CONTROL);
@@ -136,6 +137,7 @@ broker_finish(struct broker *b)
 {
 	journal_destroy(b->journal);
 	process_finish(b);
+	escalations_finish(&b->escalations);
 	control_close(b);
 	for (unsigned i = 0; i < ENDED_KEPT; i++)
 		buf_finish(&b->ended[i].body);

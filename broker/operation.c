@@ -355,7 +355,7 @@ result_pack(struct buf *b, const struct operation *op)
 {
 	if (op->turn != NULL) {
 		pack_str(b, "turn");
-		turn_pack_result(op->turn, &op->config->runtimes[op->runtime], b);
+		turn_pack_result(op, b);
 	} else {
 		pack_str(b, "command");
 		command_pack(b, op);
@@ -499,6 +499,8 @@ ended_record(struct operation *op)
 						 : record_outcome_failed;
 	if (op->turn != NULL && strcmp(op->turn->status, "denied") == 0)
 		r.m.outcome = record_outcome_denied;
+	if (op->turn != NULL && op->turn->ask != NULL)
+		r.m.outcome = record_outcome_escalated; /* no failure, and no denial (TU-63) */
 	r.m.has_sequence = true;
 	r.m.sequence = op->sequence + 1;
 	r.m.has_bytes = true;
@@ -528,10 +530,12 @@ operation_end(struct operation *op, enum ending ending)
 	if (op->ended) /* an outage of the journal, noticed on the way */
 		return;
 	op->ended = true;
-	op->ending = ending;
+	/* Who has asked a person has ended its turn; what ended the runtime came after (D-2). */
+	op->ending = op->turn != NULL && op->turn->ask != NULL ? ENDING_completed : ending;
 	call_interrupt_all(op);
 	if (op->turn != NULL) {
 		turn_conclude(op);
+		escalate_record(op);
 		turn_record(op);
 	}
 	op->records++;
@@ -539,5 +543,5 @@ operation_end(struct operation *op, enum ending ending)
 		ended_on_record(op, false);
 	STOP_POINT("broker.ending_recorded");
 	session_close(op->session,
-	    ending_has_grace(ending) ? op->config->kill_grace_ms : 0);
+	    ending_has_grace(op->ending) ? op->config->kill_grace_ms : 0);
 }

@@ -328,7 +328,8 @@ session_start(struct session *s)
 	STOP_POINT("broker.before_spawn");
 	child_ask(&s->worker);
 	for (size_t i = 0; t != NULL && i < t->ncatalogue; i++)
-		session_provider(s, t->catalogue[i]->provider);
+		if (!t->catalogue[i]->own)
+			session_provider(s, t->catalogue[i]->provider);
 	STOP_POINT("broker.spawn_asked");
 	session_arm(s);
 }

@@ -55,6 +55,7 @@ turn_destroy(struct turn *t)
 	free(t->agent);
 	free(t->catalogue);
 	free(t->code_own);
+	escalate_forget(t->ask);
 	buf_finish(&t->message);
 	buf_finish(&t->annotations);
 	buf_finish(&t->error_message);

@@ -46,6 +46,10 @@ turn_on_outcome(struct operation *op, const struct message *m)
 	STOP_POINT("broker.outcome_received");
 	if (op->ended)
 		return; /* the first ending stands (D-2) */
+	if (t->ask != NULL) { /* kept aside: the ask was the outcome (TU-62) */
+		operation_end(op, ENDING_completed);
+		return;
+	}
 	if (t->outage) { /* whoever swallows the refusal does not save the turn (TU-55) */
 		operation_end(op, ENDING_audit_unavailable);
 		return;
@@ -62,9 +66,12 @@ turn_on_outcome(struct operation *op, const struct message *m)
 		turn_fail_as(t, &o->error);
 	} else if (o->status == outcome_status_escalate && o->has_reason && !o->has_output &&
 	    !o->has_error) {
-		/* TU-60: the ask is a tool that nobody can offer yet (the names are kept). */
-		turn_fail(t, "tool_unavailable",
-		    "the runtime may not escalate: no grant offers sharedos.escalate");
+		if (escalate_by_outcome(op, o->reason)) {
+			operation_end(op, ENDING_completed);
+			return;
+		}
+		turn_fail(t, "tool_unavailable", /* TU-60 */
+		    "the runtime may not escalate: no grant offers " ESCALATE_TOOL);
 	} else { /* TU-15 */
 		turn_fail(t, "invalid_runtime_outcome",
 		    "the outcome is neither complete{output} nor fail{error} nor "
@@ -82,6 +89,11 @@ turn_conclude(struct operation *op)
 	const struct ending_desc *e = ending_desc(op->ending);
 	struct turn *t = op->turn;
 
+	if (t->ask != NULL) { /* the first ending is the ask, whatever ended the runtime */
+		t->status = "escalated";
+		t->code = "escalation_requested";
+		t->retryable = false;
+	}
 	if (t->status == NULL) {
 		t->status = e->turn_status;
 		t->code = e->turn_code;
@@ -124,13 +136,15 @@ metadata_pack(struct buf *b, const struct turn *t)
 }
 
 void
-turn_pack_result(const struct turn *t, const struct config_runtime *r, struct buf *b)
+turn_pack_result(const struct operation *op, struct buf *b)
 {
-	bool has_error = t->code[0] != '\0';
+	const struct config_runtime *r = &op->config->runtimes[op->runtime];
+	const struct turn *t = op->turn;
+	bool has_error = t->code[0] != '\0' && t->ask == NULL;
 	struct buf metadata = { 0 };
 	uint32_t n;
 
-	pack_map(b, 2u + has_error + (t->output.n > 0));
+	pack_map(b, 2u + has_error + (t->output.n > 0) + (t->ask != NULL ? 2 : 0));
 	pack_str(b, "status");
 	pack_str(b, t->status);
 	if (t->output.n > 0) {
@@ -146,6 +160,12 @@ turn_pack_result(const struct turn *t, const struct config_runtime *r, struct bu
 		pack_str_n(b, t->error_message.p, t->error_message.n);
 		pack_str(b, "retryable");
 		pack_bool(b, t->retryable);
+	}
+	if (t->ask != NULL) {
+		pack_str(b, "escalation");
+		escalate_pack(b, op);
+		pack_str(b, "callsAfterEscalation");
+		pack_uint(b, t->calls_after_ask);
 	}
 	n = metadata_pack(&metadata, t);
 	pack_str(b, "metadata");

@@ -229,6 +229,7 @@ static void
 render_completed(struct slice turn, struct buf *out)
 {
 	struct slice status = get_str(turn, "status"), error = get_map(turn, "error"), s;
+	struct slice escalation = get_map(turn, "escalation");
 
 	if (turn.n == 0 || slice_is(status, "succeeded"))
 		return;
@@ -243,6 +244,14 @@ render_completed(struct slice turn, struct buf *out)
 	if (s.n > 0) {
 		add_text(out, ": ");
 		text_escape_line(s, out);
+	}
+	s = get_str(escalation, "reason");
+	if (s.n > 0) {
+		add_text(out, ": ");
+		text_escape_line(s, out);
+		add_text(out, " (escalation ");
+		text_escape_line(get_str(escalation, "id"), out);
+		add_text(out, ")");
 	}
 }
 

@@ -13,6 +13,8 @@
 #define RESULT_MAX	 (768u << 10)
 #define CATALOGUE_MAX	 (512u << 10) /* bytes of the packed catalogue of a turn */
 #define STATE_PAGE_MAX	 (512u << 10) /* bytes of one page of a broker's state */
+#define ESCALATION_REASON_MAX 4096 /* bytes of what a runtime says when it asks a person */
+#define ESCALATIONS_MAX	 1024 /* of a namespace, pending or resolved; then the oldest goes */
 #define METADATA_MAX	 (16u << 10) /* bytes: metadata, annotations, small lists */
 #define CAPABILITIES_MAX (256u << 10) /* bytes of the packed capabilities of a grant */
 #define PURPOSES_MAX	 (40u << 10) /* bytes of its packed purposes: 64 of 512 (TU-38) */

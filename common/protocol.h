@@ -25,6 +25,12 @@
 /* Of the resources of the files provider that come without a file (--allow). */
 #define WORKSPACE_NAMESPACE "workspace"
 
+/* The tool by which a runtime asks a person (TU-58), and the authority to do so. */
+#define ESCALATE_TOOL	   "sharedos.escalate"
+#define ESCALATE_NAMESPACE "sharedos" /* of the tool, and of its resource */
+#define ESCALATE_PATH	   "escalation"
+#define ESCALATE_ACTION	   "request"
+
 /* Who is at the other end of a link.  Masks, because a row may name several. */
 enum role {
 	ROLE_SUPERVISOR = 1 << 0,

@@ -200,7 +200,7 @@ START_TEST(a_good_configuration_is_read_whole)
 	ck_assert_uint_eq(c->nproviders, 2);
 	ck_assert_str_eq(c->providers[1].id, "p1");
 	ck_assert_uint_eq(c->providers[1].concurrency, 4);
-	ck_assert_uint_eq(c->ntools, 2);
+	ck_assert_uint_eq(c->ntools, 3); /* and sharedos.escalate */
 	ck_assert_str_eq(c->tools[0].name, "files.read");
 	ck_assert_str_eq(c->tools[0].description, "reads");
 	ck_assert_uint_eq(c->tools[1].provider, 1);
@@ -301,7 +301,8 @@ START_TEST(an_empty_configuration_is_one)
 	ck_assert_int_eq(protocol_notify(&b, MSG_config_broker, &d->broker), 0);
 	ck_assert_int_eq(protocol_notify(&b, MSG_config_end, &(struct msg_config_end){ 0 }), 0);
 	ck_assert_int_eq(read_bytes(b.p, b.n, &c, &fault, &row), 0);
-	ck_assert_uint_eq(c->ntools + c->ngrants + c->nproviders + c->nruntimes, 0);
+	ck_assert_uint_eq(c->ntools, 1); /* sharedos.escalate */
+	ck_assert_uint_eq(c->ngrants + c->nproviders + c->nruntimes, 0);
 	ck_assert_ptr_null(config_tool(c, S("a")));
 	config_release(c);
 	buf_finish(&b);

@@ -176,7 +176,7 @@ static const struct mistake {
 	    "version: 1\nproviders: [{ id: p, command: [x] }]\ntools: [{ name: "
 	    "sharedos.escalate, provider: p, namespace: n, effect: read, input: { type: object }, "
 	    "requires: { action: a, resource: { namespace: n, path: x } } }]\n",
-	    "tools[0].name: names that begin with sharedos. are Caisson's own" },
+	    "tools[0].name: names that begin with sharedos. are Caisson's own" }, /* TU-61 */
 	{ "neither builtin nor command", "version: 1\nproviders: [{ id: p }]\n",
 	    "providers[0]: neither builtin nor command" },
 	{ "builtin and command",

@@ -390,6 +390,10 @@ static const struct {
 	    "the turn ended denied: c: m\\x0a", 3, -1 },
 	{ event_type_completed, "{\"turn\":{\"status\":\"escalated\"}}",
 	    "the turn ended escalated", 5, -1 },
+	{ event_type_completed,
+	    "{\"turn\":{\"status\":\"escalated\",\"escalation\":{\"id\":\"e-1\","
+	    "\"reason\":\"w\\u001b[2J\"}}}",
+	    "the turn ended escalated: w\\x1b[2J (escalation e-1)", 5, -1 },
 	{ event_type_completed, "{\"turn\":{\"status\":\"failed\"}}", "the turn ended failed",
 	    1, -1 },
 	{ event_type_completed, "{\"turn\":{\"status\":\"nonsense\"}}",
