@@ -5,7 +5,9 @@
  *   control.c      the control link to the supervisor
  *   state.c        the ledger's answer at the start; what the broker before us left open
  *   client.c       local clients: submit, attach, stop, signal, input
- *   grants.c       grants that the operator gives, takes, lists and asks about
+ *   grants.c       what the record says of grants, beside the configuration (grants.h);
+ *   grants_issue.c     the operator gives one, grants_revoke.c: takes one away,
+ *   grants_ask.c       lists them, and asks what would be decided
  *   reload.c       the configuration, and one that follows it
  *   process.c      what the supervisor says of the processes, for the operator
  *   operation.c    admission, numbered events, exactly one ending (D-2)
@@ -19,7 +21,7 @@
  *   call_decide.c  a tool call up to its record: checks, decision (TU-19 to TU-29);
  *   call.c             from the record on: a second look, dispatch, settle
  *   command.c      standard streams of a worker, in both directions
- *   record.c       records of the journal, and the keyed digests in them
+ *   record.c       records of the journal; digest.c: the keyed digests in them
  *
  * Everything runs on one event_base in one thread; objects are freed by their owner, and
  * never from below a callback of their own (link.h's rule; a session goes by its alarm).
@@ -35,7 +37,9 @@
 #include "broker/authority/authority.h"
 #include "broker/authority/set.h"
 #include "broker/config.h"
+#include "broker/digest.h"
 #include "broker/escalations.h"
+#include "broker/grants.h"
 #include "broker/journal.h"
 #include "broker/standing.h"
 #include "common/alarm.h"
@@ -256,6 +260,10 @@ struct broker {
 	struct control_link *control;
 	struct digest *digest;
 	struct escalations escalations;
+	struct grants *grants;
+	TAILQ_HEAD(, issue) issues; /* grants whose record is on its way */
+	size_t nissues;
+	TAILQ_HEAD(, revoking) revocations; /* whose record is not durable yet */
 	struct buf scratch; /* for one event's body; empty between uses */
 	struct buf record; /* likewise for one record */
 	uint64_t now_ms; /* read once per loop turn: broker_tick() */
@@ -297,6 +305,10 @@ void state_ledger(struct broker *b, int fd);
 /* Takes a segment that came before or after the state. */
 void state_segment(struct broker *b, int fd, uint64_t number, uint64_t reserved_bytes);
 void state_no_segment(struct broker *b, int error);
+/* state_grants.c: what a page says of grants; 0 or a negative errno.  It may be told twice. */
+int state_grants_read(struct broker *b, const struct msg_state_load_reply *page);
+/* All of it is here: into the set.  On false it was logged, and the broker settles. */
+bool state_grants_attach(struct broker *b);
 
 /* ---- client.c ------------------------------------------------------------------------- */
 
@@ -320,10 +332,16 @@ void process_forget(struct client *c);
 /* At the end of the broker. */
 void process_finish(struct broker *b);
 
-/* ---- grants.c ------------------------------------------------------------------------- */
+/* ---- grants_issue.c, grants_revoke.c, grants_ask.c -------------------------------------- */
 
 /* grant.issue, grant.revoke, grant.list, grant.why: of an operator's client (D-18). */
 void grants_handle(struct client *c, const struct message *m);
+/* The journal can be written again, or cannot. */
+void grants_on_journal(struct broker *b);
+/* Whatever it asked for, nobody waits for it. */
+void grants_forget(struct client *c);
+/* At the end of the broker. */
+void grants_finish(struct broker *b);
 
 /* ---- operation.c ---------------------------------------------------------------------- */
 
@@ -460,11 +478,6 @@ void command_signal(struct child *c, unsigned signo);
 void command_started(struct child *c);
 
 /* ---- record.c ------------------------------------------------------------------------- */
-
-struct digest *digest_create(const uint8_t key[32]);
-void digest_destroy(struct digest *d);
-/* Keyed digest of the canonical form of `value` (D-12).  Returns 0 or -ENOMEM. */
-int digest_value(struct digest *d, struct slice value, uint8_t ret[32]);
 
 /* A record, from its init to its append. */
 struct record {

@@ -320,6 +320,7 @@ client_on_end(
 	client_tell_gone(b, c->uid, c->counted);
 	client_forget_silence(c);
 	process_forget(c);
+	grants_forget(c);
 	free(c);
 	if (b->settled && TAILQ_EMPTY(&b->clients))
 		event_base_loopexit(b->base, NULL);

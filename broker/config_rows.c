@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "broker/grant_wire.h"
 #include "common/util.h"
-#include "common/walk.h"
 
 /* What the last failure was about: a broker reads one configuration in its life. */
 static char fault_row[384];
@@ -95,29 +95,13 @@ static const char **
 take_list(
     struct config_reader *r, const char *field, struct slice list, size_t max, size_t *ret_n)
 {
-	struct slice in = list;
-	struct value v, head = value_next(&in);
-	const char **texts;
-	uint32_t i;
+	const char **texts = NULL, *rule = NULL;
+	int ret = grant_read_texts(&r->config->zone, list, max, &texts, ret_n, &rule);
 
-	if (head.count > max) {
-		config_fail(r, field, "has too many elements");
-		return NULL;
-	}
-	texts = zone_alloc(&r->config->zone, head.count, sizeof(*texts));
-	if (texts == NULL) {
+	if (ret == -EINVAL)
+		config_fail(r, field, rule);
+	else if (ret < 0)
 		config_out_of_memory(r);
-		return NULL;
-	}
-	for (i = 0; i < head.count; i++) {
-		v = value_skip(&in);
-		if (v.type != VALUE_STR) {
-			config_fail(r, field, "has an element that is not a string");
-			return NULL;
-		}
-		texts[i] = take_text(r, field, v.bytes);
-	}
-	*ret_n = head.count;
 	return texts;
 }
 

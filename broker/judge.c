@@ -4,7 +4,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "broker/broker.h"
+#include "broker/digest.h"
+
+struct decision
+judge_admission(const struct grant_set *set, const struct context *ctx, const char *runtime,
+    uint64_t now_ms)
+{
+	struct requirement invoke = { .namespace = EXECUTION_NAMESPACE,
+		.action = EXECUTION_ACTION, .path = { &runtime, 1 } };
+
+	return authority_decide(set, ctx, &invoke, now_ms);
+}
 
 enum verdict
 judge_offer(const struct grant_set *set, const struct context *ctx,

@@ -23,6 +23,10 @@ struct judgement {
 	char why[256];
 };
 
+/* May that context run this runtime at all (TU-13)? */
+struct decision judge_admission(const struct grant_set *set, const struct context *ctx,
+    const char *runtime, uint64_t now_ms);
+
 /* Is this tool in the catalogue of a turn of that context?  VERDICT_allowed, or why not. */
 enum verdict judge_offer(const struct grant_set *set, const struct context *ctx,
     const struct config_tool *tool, uint64_t now_ms);

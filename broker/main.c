@@ -117,7 +117,8 @@ broker_init(struct broker *b)
 	b->digest = digest_create(b->config->key);
 	b->base = event_base_new();
 	b->alarms = b->base != NULL ? alarms_create(b->base) : NULL;
-	if (b->alarms == NULL || b->digest == NULL)
+	b->grants = b->digest != NULL ? grants_create(b->digest) : NULL;
+	if (b->alarms == NULL || b->grants == NULL)
 		fatal("cannot start: out of memory or descriptors");
 	b->on_journal = main_on_journal;
 	b->on_settled = main_on_settled;
@@ -125,6 +126,8 @@ broker_init(struct broker *b)
 	TAILQ_INIT(&b->clients);
 	STAILQ_INIT(&b->listings);
 	escalations_init(&b->escalations);
+	TAILQ_INIT(&b->issues);
+	TAILQ_INIT(&b->revocations);
 	b->next_session = 1;
 	broker_tick(b);
 	r = control_open(b, BROKER_FD_CONTROL);
@@ -138,13 +141,15 @@ broker_finish(struct broker *b)
 	journal_destroy(b->journal);
 	process_finish(b);
 	escalations_finish(&b->escalations);
+	grants_finish(b);
 	control_close(b);
 	for (unsigned i = 0; i < ENDED_KEPT; i++)
 		buf_finish(&b->ended[i].body);
 	buf_finish(&b->scratch);
 	buf_finish(&b->record);
-	digest_destroy(b->digest);
 	reload_finish(b);
+	grants_destroy(b->grants);
+	digest_destroy(b->digest);
 	alarms_destroy(b->alarms);
 	event_base_free(b->base);
 }

@@ -9,50 +9,8 @@
 
 #include "common/clock.h"
 #include "common/hex.h"
-#include "common/sha256.h"
 #include "common/util.h"
 #include "common/walk.h"
-
-struct digest {
-	struct sha256_key key;
-	struct buf canonical;
-};
-
-struct digest *
-digest_create(const uint8_t key[32])
-{
-	struct digest *d = calloc(1, sizeof *d);
-
-	if (d != NULL)
-		sha256_key_init(&d->key, key, 32);
-	return d;
-}
-
-void
-digest_destroy(struct digest *d)
-{
-	if (d == NULL)
-		return;
-	buf_finish(&d->canonical);
-	explicit_bzero(d, sizeof *d);
-	free(d);
-}
-
-int
-digest_value(struct digest *d, struct slice value, uint8_t ret[32])
-{
-	int r;
-
-	if (!value_is_canonical(value)) {
-		d->canonical.n = 0;
-		r = value_canonical(value, &d->canonical);
-		if (r < 0)
-			return r;
-		value = buf_slice(&d->canonical);
-	}
-	sha256_keyed(&d->key, value, ret);
-	return 0;
-}
 
 #define MINT_RANDOM 20 /* hexadecimal digits, and behind them */
 #define MINT_COUNT  12
@@ -132,6 +90,7 @@ void
 record_denial(struct record *r, const struct decision *d)
 {
 	const struct grant *closest = d->grant != NULL ? d->grant : d->closest;
+	const char *detail = decision_detail(d);
 
 	r->m.has_outcome = true;
 	r->m.outcome = record_outcome_denied;
@@ -139,10 +98,8 @@ record_denial(struct record *r, const struct decision *d)
 	RECORD_TEXT(&r->m, cause, decision_cause(d));
 	if (closest != NULL)
 		RECORD_TEXT(&r->m, grant, closest->id);
-	if (d->missing != MISSING_none)
-		RECORD_TEXT(&r->m, detail, missing_name(d->missing));
-	else if (d->link != NULL)
-		RECORD_TEXT(&r->m, detail, d->link->id);
+	if (detail != NULL)
+		RECORD_TEXT(&r->m, detail, detail);
 }
 
 int

@@ -231,6 +231,13 @@ standing_spent(struct standing *s, struct slice id, uint32_t spent)
 	return 0;
 }
 
+bool
+standing_knows(const struct standing *s, struct slice id)
+{
+	return item_find(s, (const char *)id.p, id.n) != NULL ||
+	       memory_find(s, (const char *)id.p, id.n) != NULL;
+}
+
 /* ---- coming and going ------------------------------------------------------------------ */
 
 static void

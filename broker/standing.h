@@ -40,5 +40,7 @@ void standing_forget(struct standing *s, uint32_t oldest);
  * 0, or -ENOMEM.
  */
 int standing_spent(struct standing *s, struct slice id, uint32_t spent);
+/* Does a grant of this id stand, or is anything kept of one that did? */
+bool standing_knows(const struct standing *s, struct slice id);
 
 #endif /* BROKER_STANDING_H */

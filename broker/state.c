@@ -115,26 +115,6 @@ priors_forget(void)
 	loading.npriors = loading.cap = 0;
 }
 
-/* 0, or -ENOMEM. */
-static int
-uses_read(struct broker *b, struct slice list)
-{
-	struct value array = value_next(&list);
-
-	for (uint32_t i = 0; i < array.count; i++) {
-		struct value map = value_skip(&list), id, spent;
-
-		if (map.type != VALUE_MAP || !value_get(map.raw, "grant", &id) ||
-		    !value_get(map.raw, "spent", &spent) || id.type != VALUE_STR ||
-		    spent.type != VALUE_UINT)
-			continue;
-		if (standing_spent(b->standing, id.bytes,
-			spent.uint > UINT32_MAX ? UINT32_MAX : (uint32_t)spent.uint) < 0)
-			return -ENOMEM;
-	}
-	return 0;
-}
-
 /* ---- settling what was left open ------------------------------------------------------ */
 
 /*
@@ -403,6 +383,7 @@ journal_on_available(bool available, void *arg)
 	struct session *s;
 	static bool settling;
 
+	grants_on_journal(b);
 	if (!available) {
 		log_error("the journal cannot be written: nothing new starts until it can");
 	} else if (!b->ready && !settling) {
@@ -425,6 +406,8 @@ static const struct journal_handler journal_handler = {
 static void
 state_loaded(struct broker *b)
 {
+	if (!state_grants_attach(b))
+		return;
 	b->journal = journal_create(b->base, b->journal_io,
 	    b->config->durability == durability_full, loading.count, loading.chain,
 	    loading.segment, loading.length, &journal_handler, b);
@@ -478,16 +461,15 @@ state_on_page(struct broker *b, struct link *l, const struct msg_state_load_repl
 {
 	struct slice list = page->operations;
 	struct value array = value_next(&list);
+	int r = 0;
 
-	for (uint32_t i = 0; i < array.count; i++)
-		if (!prior_read(b, value_skip(&list))) {
-			log_error("the ledger's state makes no sense, or is too large");
-			link_close(l);
-			b->on_settled(b);
-			return;
-		}
-	if (uses_read(b, page->uses) < 0) {
-		log_error("cannot keep the uses that are spent: out of memory");
+	for (uint32_t i = 0; i < array.count && r == 0; i++)
+		r = prior_read(b, value_skip(&list)) ? 0 : -EINVAL;
+	if (r == 0)
+		r = state_grants_read(b, page);
+	if (r < 0) {
+		log_error("the ledger's state makes no sense, or is too large");
+		link_close(l);
 		b->on_settled(b);
 		return;
 	}

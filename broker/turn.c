@@ -150,8 +150,6 @@ turn_admit(struct operation *op)
 	struct config *config = op->config;
 	struct turn *t = op->turn;
 	const char *runtime = config->runtimes[op->runtime].id;
-	struct requirement invoke = { .namespace = EXECUTION_NAMESPACE,
-		.action = EXECUTION_ACTION, .path = { &runtime, 1 } };
 	uint64_t now = clock_wall_ms();
 	struct decision d;
 
@@ -159,7 +157,7 @@ turn_admit(struct operation *op)
 		operation_end(op, ENDING_audit_unavailable);
 		return;
 	}
-	d = authority_decide(op->broker->grant_set, &t->context, &invoke, now);
+	d = judge_admission(op->broker->grant_set, &t->context, runtime, now);
 	if (admission_record(op, &d, runtime) < 0) {
 		operation_end(op, ENDING_audit_unavailable);
 		return;

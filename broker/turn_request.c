@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "broker/grant_wire.h"
 #include "common/stop.h"
 #include "common/walk.h"
 
@@ -37,24 +38,6 @@ is_in_catalogue(const struct turn *t, const char *resource)
 	return false;
 }
 
-static void
-capability_pack(struct buf *b, const struct capability *c)
-{
-	pack_map(b, 4);
-	pack_str(b, "namespace");
-	pack_str(b, c->namespace);
-	pack_str(b, "path");
-	pack_array(b, (uint32_t)c->path.n);
-	for (size_t i = 0; i < c->path.n; i++)
-		pack_str(b, c->path.segment[i]);
-	pack_str(b, "scope");
-	pack_str(b, c->descendants ? "descendants" : "exact");
-	pack_str(b, "actions");
-	pack_array(b, (uint32_t)c->nactions);
-	for (size_t i = 0; i < c->nactions; i++)
-		pack_str(b, c->actions[i]);
-}
-
 /* What the runtime could ask for: descriptive only; no ids, issuers, windows or budgets,
  * and nothing beyond this turn's catalogue (TU-47). */
 static void
@@ -70,7 +53,7 @@ reach_pack(struct buf *b, const struct operation *op)
 	    (c = authority_reach(op->broker->grant_set, &t->context, t->context.admitted_at_ms,
 		 &at)) != NULL) {
 		if (is_in_catalogue(t, c->namespace)) {
-			capability_pack(&entries, c);
+			grant_pack_capability(&entries, c, false);
 			n++;
 		}
 	}

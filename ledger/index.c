@@ -14,7 +14,7 @@
 #include "common/util.h"
 #include "ledger/index_private.h"
 
-#define INDEX_VERSION 2 /* of the schema: another one is made again from the journal */
+#define INDEX_VERSION 3 /* of the schema: another one is made again from the journal */
 
 static const char schema[] =
     "CREATE TABLE position(id INTEGER PRIMARY KEY CHECK(id = 1), count, hash, segment, offset);"
@@ -25,7 +25,9 @@ static const char schema[] =
     "CREATE INDEX operations_ended ON operations(ended);"
     "CREATE TABLE calls(call TEXT PRIMARY KEY, operation) WITHOUT ROWID;"
     "CREATE INDEX calls_operation ON calls(operation);"
-    "CREATE TABLE uses(grant_id TEXT PRIMARY KEY, spent) WITHOUT ROWID;";
+    "CREATE TABLE uses(grant_id TEXT PRIMARY KEY, spent) WITHOUT ROWID;"
+    "CREATE TABLE grants(count INTEGER PRIMARY KEY, grant_id TEXT UNIQUE, record);"
+    "CREATE TABLE revocations(count INTEGER PRIMARY KEY, grant_id TEXT UNIQUE, at);";
 
 static const char *const statements[STATEMENT_MAX] = {
 	[STATEMENT_BEGIN] = "BEGIN",
@@ -46,6 +48,8 @@ static const char *const statements[STATEMENT_MAX] = {
 	[STATEMENT_USE] = "INSERT INTO uses VALUES(?1, ?2)"
 			  " ON CONFLICT(grant_id) DO UPDATE SET spent = spent + ?2",
 	[STATEMENT_RELEASE] = "UPDATE uses SET spent = max(0, spent - ?2) WHERE grant_id = ?1",
+	[STATEMENT_ISSUED] = "INSERT OR IGNORE INTO grants VALUES(?, ?, ?)",
+	[STATEMENT_REVOKED] = "INSERT OR IGNORE INTO revocations VALUES(?, ?, ?)",
 	[STATEMENT_LOCATE] = "SELECT segment, offset, length FROM records WHERE count = ?",
 	[STATEMENT_COMPARE] = "SELECT * FROM records WHERE count = ?",
 	[STATEMENT_OPERATIONS] =
@@ -57,6 +61,10 @@ static const char *const statements[STATEMENT_MAX] = {
 	[STATEMENT_CALLS] = "SELECT call FROM calls WHERE operation = ? ORDER BY call",
 	[STATEMENT_USES] =
 	    "SELECT grant_id, spent FROM uses ORDER BY grant_id LIMIT -1 OFFSET ?",
+	/* These only grow, and can be many: from a row on, not behind so many. */
+	[STATEMENT_GRANTS] = "SELECT count, record FROM grants WHERE count > ? ORDER BY count",
+	[STATEMENT_REVOCATIONS] =
+	    "SELECT count, grant_id, at FROM revocations WHERE count > ? ORDER BY count",
 };
 
 /* ---- SQLite ------------------------------------------------------------------------- */
@@ -393,7 +401,8 @@ index_clear(struct index *x)
 
 	if (ret == 0 &&
 	    run(x, "BEGIN; DELETE FROM position; DELETE FROM records; DELETE FROM operations;"
-		   "DELETE FROM calls; DELETE FROM uses; COMMIT") < 0)
+		   "DELETE FROM calls; DELETE FROM uses; DELETE FROM grants;"
+		   "DELETE FROM revocations; COMMIT") < 0)
 		ret = index_failed(x, "empty the tables");
 	memset(&x->at, 0, sizeof(x->at));
 	return ret;

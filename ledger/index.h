@@ -78,14 +78,22 @@ int index_rows(struct index *x, uint64_t last, uint64_t *ret);
 
 /*
  * What a starting broker must know, as maps of state.load's lists: operations (open ones,
- * and the last INDEX_ENDED that have ended, with their cause), then uses.  Appends the
- * items from number `cursor` on, at most `max` bytes of them.  `*ret_next` is 0 at the end.
- * Returns 0; -E2BIG if an operation does not fit; -ENOMEM; -EIO.
+ * and the last INDEX_ENDED that have ended, with their cause), grants, revocations, uses.
+ * Appends what follows `cursor`, at most `max` bytes in all, and no more values than a frame
+ * can carry.  `next` is the cursor of the page behind, 0 at the end.
+ * Returns 0; -E2BIG if one of them does not fit; -ENOMEM; -EIO.
  */
 #define INDEX_ENDED 64
+enum index_list {
+	INDEX_OPERATIONS,
+	INDEX_GRANTS,
+	INDEX_REVOCATIONS,
+	INDEX_USES,
+	INDEX_LISTS,
+};
 struct index_state {
-	struct buf operations, uses; /* elements, without the array's header */
-	uint32_t noperations, nuses;
+	struct buf items[INDEX_LISTS]; /* elements, without the array's header */
+	uint32_t n[INDEX_LISTS];
 	uint64_t next;
 };
 int index_state(struct index *x, uint64_t cursor, size_t max, struct index_state *ret);

@@ -53,8 +53,9 @@ bind_record(sqlite3_stmt *s, uint64_t count, const struct entry *e)
 }
 
 static int
-on_accepted(struct index *x, uint64_t count, const struct msg_record *r)
+on_accepted(struct index *x, uint64_t count, const struct entry *e)
 {
+	const struct msg_record *r = &e->record;
 	sqlite3_stmt *s = index_statement(x, STATEMENT_ACCEPTED);
 
 	(void)count;
@@ -66,8 +67,9 @@ on_accepted(struct index *x, uint64_t count, const struct msg_record *r)
 }
 
 static int
-on_block(struct index *x, uint64_t count, const struct msg_record *r)
+on_block(struct index *x, uint64_t count, const struct entry *e)
 {
+	const struct msg_record *r = &e->record;
 	sqlite3_stmt *s = index_statement(x, STATEMENT_BLOCK);
 
 	(void)count;
@@ -77,8 +79,9 @@ on_block(struct index *x, uint64_t count, const struct msg_record *r)
 }
 
 static int
-on_ended(struct index *x, uint64_t count, const struct msg_record *r)
+on_ended(struct index *x, uint64_t count, const struct entry *e)
 {
+	const struct msg_record *r = &e->record;
 	sqlite3_stmt *s = index_statement(x, STATEMENT_ENDED);
 
 	bind_slice(s, 1, r->has_operation, r->operation);
@@ -93,8 +96,9 @@ on_ended(struct index *x, uint64_t count, const struct msg_record *r)
 }
 
 static int
-on_call_over(struct index *x, uint64_t count, const struct msg_record *r)
+on_call_over(struct index *x, uint64_t count, const struct entry *e)
 {
+	const struct msg_record *r = &e->record;
 	sqlite3_stmt *s;
 
 	(void)count;
@@ -119,8 +123,9 @@ use(struct index *x, enum statement which, const struct msg_record *r)
 }
 
 static int
-on_checked(struct index *x, uint64_t count, const struct msg_record *r)
+on_checked(struct index *x, uint64_t count, const struct entry *e)
 {
+	const struct msg_record *r = &e->record;
 	sqlite3_stmt *s;
 	int ret;
 
@@ -137,21 +142,53 @@ on_checked(struct index *x, uint64_t count, const struct msg_record *r)
 }
 
 static int
-on_released(struct index *x, uint64_t count, const struct msg_record *r)
+on_released(struct index *x, uint64_t count, const struct entry *e)
 {
+	const struct msg_record *r = &e->record;
 	(void)count;
 	return use(x, STATEMENT_RELEASE, r);
 }
 
+/* The record itself: what was issued is believed by its digest, which is of all of it. */
+static int
+on_issued(struct index *x, uint64_t count, const struct entry *e)
+{
+	sqlite3_stmt *s;
+
+	if (!e->record.has_grant)
+		return 0;
+	s = index_statement(x, STATEMENT_ISSUED);
+	bind_uint(s, 1, count);
+	bind_slice(s, 2, true, e->record.grant);
+	sqlite3_bind_blob(s, 3, e->map.p, (int)e->map.n, SQLITE_STATIC);
+	return step(x, s);
+}
+
+static int
+on_revoked(struct index *x, uint64_t count, const struct entry *e)
+{
+	sqlite3_stmt *s;
+
+	if (!e->record.has_grant)
+		return 0;
+	s = index_statement(x, STATEMENT_REVOKED);
+	bind_uint(s, 1, count);
+	bind_slice(s, 2, true, e->record.grant);
+	bind_uint(s, 3, e->record.at);
+	return step(x, s);
+}
+
 /* What each type of record changes in what the record implies. */
 static int (*const on_record[RECORD_MAX])(
-    struct index *x, uint64_t count, const struct msg_record *r) = {
+    struct index *x, uint64_t count, const struct entry *e) = {
 	[RECORD_operation_accepted] = on_accepted,
 	[RECORD_block_opened] = on_block,
 	[RECORD_operation_ended] = on_ended,
 	[RECORD_authorization_checked] = on_checked,
 	[RECORD_tool_invoked] = on_call_over,
 	[RECORD_usage_released] = on_released,
+	[RECORD_grant_issued] = on_issued,
+	[RECORD_grant_revoked] = on_revoked,
 };
 
 int
@@ -172,7 +209,7 @@ index_add(struct index *x, const struct entry *e, const struct position *after)
 	bind_record(s, after->count, e);
 	ret = step(x, s);
 	if (ret == 0 && on_record[type])
-		ret = on_record[type](x, after->count, &e->record);
+		ret = on_record[type](x, after->count, e);
 	if (ret == 0)
 		x->at = *after;
 	return ret;

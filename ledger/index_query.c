@@ -247,39 +247,94 @@ add_use(struct index *x, struct buf *out, sqlite3_stmt *s)
 	return 0;
 }
 
+/* The record as it stands; what is damaged is no value. */
+static int
+add_grant(struct index *x, struct buf *out, sqlite3_stmt *s)
+{
+	const uint8_t *p = sqlite3_column_blob(s, 1);
+	size_t n = (size_t)sqlite3_column_bytes(s, 1);
+	struct fault fault;
+
+	(void)x;
+	if (p == NULL || walk_value(p, n, &fault) < 0)
+		return -EUCLEAN;
+	buf_add(out, p, n);
+	return 0;
+}
+
+static int
+add_revocation(struct index *x, struct buf *out, sqlite3_stmt *s)
+{
+	uint32_t pairs = 0;
+
+	(void)x;
+	pack_map(out, 2);
+	add_member(out, &pairs, s, 1, "grant");
+	add_member(out, &pairs, s, 2, "at");
+	return 0;
+}
+
+static const struct list {
+	enum statement statement;
+	bool by_row; /* its first column says where the next page goes on; else a number does */
+	int (*add)(struct index *x, struct buf *out, sqlite3_stmt *s);
+} lists[INDEX_LISTS] = {
+	[INDEX_OPERATIONS] = { STATEMENT_OPERATIONS, false, add_operation },
+	[INDEX_GRANTS] = { STATEMENT_GRANTS, true, add_grant },
+	[INDEX_REVOCATIONS] = { STATEMENT_REVOCATIONS, true, add_revocation },
+	[INDEX_USES] = { STATEMENT_USES, false, add_use },
+};
+
+/* A cursor is the list, and what of it is behind: items, or a row. */
+#define CURSOR_LIST 56 /* bits below it */
+
 struct page {
-	size_t max;
-	uint64_t seen; /* items, those of pages before included */
+	size_t max, bytes;
+	uint32_t nodes;
+	uint64_t behind; /* of the list that is being read */
 	bool full;
 };
 
+/* Has the item behind `before` a place in the page?  The first one that has none ends it. */
 static int
-add_items(struct index *x, enum statement which, uint64_t skip, struct page *page,
-    struct buf *out, uint32_t *count,
-    int (*add)(struct index *x, struct buf *out, sqlite3_stmt *s))
+page_take(struct page *page, struct buf *out, size_t before)
 {
-	sqlite3_stmt *s = index_statement(x, which);
+	struct slice item = { out->p + before, out->n - before };
+	uint32_t nodes;
+	unsigned depth;
+
+	value_measure(item, &depth, &nodes);
+	if (page->bytes + item.n > page->max || page->nodes + nodes > PAYLOAD_NODES_MAX) {
+		out->n = before;
+		page->full = true;
+		return page->bytes == 0 ? -E2BIG : 0;
+	}
+	page->bytes += item.n;
+	page->nodes += nodes;
+	return 0;
+}
+
+static int
+add_items(struct index *x, const struct list *list, struct page *page, struct buf *out,
+    uint32_t *count)
+{
+	sqlite3_stmt *s = index_statement(x, list->statement);
 	size_t before;
 	int ret = 0, step;
 
 	if (!s)
 		return index_failed(x, "prepare");
-	sqlite3_bind_int64(s, 1, (sqlite3_int64)skip);
+	sqlite3_bind_int64(s, 1, (sqlite3_int64)page->behind);
 	while ((step = sqlite3_step(s)) == SQLITE_ROW) {
 		before = out->n;
-		ret = add(x, out, s);
-		if (ret == 0 && out->failed)
-			ret = -ENOMEM;
-		if (ret < 0)
+		ret = list->add(x, out, s);
+		if (ret == 0)
+			ret = out->failed ? -ENOMEM : page_take(page, out, before);
+		if (ret < 0 || page->full)
 			break;
-		if (out->n > page->max) {
-			out->n = before;
-			page->full = true;
-			ret = page->seen == 0 && before == 0 ? -E2BIG : 0;
-			break;
-		}
 		++*count;
-		page->seen++;
+		page->behind = list->by_row ? (uint64_t)sqlite3_column_int64(s, 0)
+					    : page->behind + 1;
 	}
 	if (step != SQLITE_DONE && step != SQLITE_ROW)
 		ret = index_failed(x, "read");
@@ -287,50 +342,32 @@ add_items(struct index *x, enum statement which, uint64_t skip, struct page *pag
 	return ret;
 }
 
-static int
-count_operations(struct index *x, uint64_t *ret)
-{
-	sqlite3_stmt *s = index_statement(x, STATEMENT_OPERATIONS);
-	int step;
-
-	if (!s)
-		return index_failed(x, "prepare");
-	sqlite3_bind_int64(s, 1, 0);
-	*ret = 0;
-	while ((step = sqlite3_step(s)) == SQLITE_ROW)
-		++*ret;
-	sqlite3_reset(s);
-	return step == SQLITE_DONE ? 0 : index_failed(x, "read");
-}
-
 int
 index_state(struct index *x, uint64_t cursor, size_t max, struct index_state *ret)
 {
 	struct page page = { .max = max };
-	uint64_t operations = 0;
-	int err;
+	uint64_t i = cursor >> CURSOR_LIST;
+	int err = 0;
 
 	memset(ret, 0, sizeof(*ret));
-	err = count_operations(x, &operations);
-	if (err == 0 && cursor < operations)
-		err = add_items(x, STATEMENT_OPERATIONS, cursor, &page, &ret->operations,
-		    &ret->noperations, add_operation);
-	if (err == 0 && !page.full)
-		err =
-		    add_items(x, STATEMENT_USES, cursor > operations ? cursor - operations : 0,
-			&page, &ret->uses, &ret->nuses, add_use);
+	page.behind = cursor & ((UINT64_C(1) << CURSOR_LIST) - 1);
+	for (; err == 0 && i < INDEX_LISTS; i++, page.behind = 0) {
+		err = add_items(x, &lists[i], &page, &ret->items[i], &ret->n[i]);
+		if (page.full)
+			break;
+	}
 	if (err < 0) {
 		index_state_finish(ret);
 		return err;
 	}
-	ret->next = page.full ? cursor + page.seen : 0;
+	ret->next = page.full ? i << CURSOR_LIST | page.behind : 0;
 	return 0;
 }
 
 void
 index_state_finish(struct index_state *s)
 {
-	buf_finish(&s->operations);
-	buf_finish(&s->uses);
+	for (size_t i = 0; i < INDEX_LISTS; i++)
+		buf_finish(&s->items[i]);
 	memset(s, 0, sizeof(*s));
 }

@@ -216,7 +216,8 @@ ledger_state(struct ledger *l, uint64_t cursor, struct msg_state_load_reply *ret
 {
 	const struct position *at = &l->reader.at;
 	uint64_t last;
-	size_t split;
+	struct slice list[INDEX_LISTS];
+	size_t ends[INDEX_LISTS], at_byte = 0;
 	int err;
 
 	*ret_why = ledger_problem(l);
@@ -231,23 +232,27 @@ ledger_state(struct ledger *l, uint64_t cursor, struct msg_state_load_reply *ret
 		*ret_why = err == -EUCLEAN ? l->problem : why(err);
 		return err;
 	}
-	pack_array(bytes, lists->noperations);
-	buf_add(bytes, lists->operations.p, lists->operations.n);
-	split = bytes->n;
-	pack_array(bytes, lists->nuses);
-	buf_add(bytes, lists->uses.p, lists->uses.n);
+	for (size_t i = 0; i < INDEX_LISTS; i++) {
+		pack_array(bytes, lists->n[i]);
+		pack_raw(bytes, buf_slice(&lists->items[i]));
+		ends[i] = bytes->n;
+	}
 	if (bytes->failed) {
 		*ret_why = why(-ENOMEM);
 		return -ENOMEM;
 	}
+	for (size_t i = 0; i < INDEX_LISTS; at_byte = ends[i++])
+		list[i] = (struct slice){ bytes->p + at_byte, ends[i] - at_byte };
 	*ret = (struct msg_state_load_reply){
 		.count = at->count,
 		.hash = { at->hash, JOURNAL_HASH },
 		.segment = last,
 		/* A later segment that was made and never begun is the one before the next. */
 		.length = last == at->segment ? at->offset : 0,
-		.operations = { bytes->p, split },
-		.uses = { bytes->p + split, bytes->n - split },
+		.operations = list[INDEX_OPERATIONS],
+		.grants = list[INDEX_GRANTS],
+		.revocations = list[INDEX_REVOCATIONS],
+		.uses = list[INDEX_USES],
 		.next = lists->next,
 	};
 	return 0;

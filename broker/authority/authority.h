@@ -262,6 +262,12 @@ bool verdict_fails_closed(enum verdict v);
  * lacks, why there is no authority, else the rejection.
  */
 const char *decision_cause(const struct decision *d);
+/* What the closest grant lacks, or the id of the grant at whose parent its chain breaks; NULL
+ * if there is no more to say. */
+const char *decision_detail(const struct decision *d);
+
+/* Why a capability is none; "" for a good one.  `ret_field` names the member. */
+const char *capability_fault(const struct capability *c, const char **ret_field);
 
 /* Why a grant cannot be used at all (bounds, empty capabilities, bad path, bad address);
  * "" for a good one.  `ret_field` names the member. */

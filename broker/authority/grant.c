@@ -42,7 +42,7 @@ list_fault(const char *const *texts, size_t n, size_t max, const char *fault)
 	return "";
 }
 
-static const char *
+const char *
 capability_fault(const struct capability *c, const char **ret_field)
 {
 	*ret_field = "namespace";

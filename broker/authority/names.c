@@ -131,3 +131,11 @@ decision_cause(const struct decision *d)
 		return chain_fault_name(d->chain);
 	return rejection_name(d->nearest);
 }
+
+const char *
+decision_detail(const struct decision *d)
+{
+	if (d->missing != MISSING_none)
+		return missing_name(d->missing);
+	return d->link != NULL ? d->link->id : NULL;
+}

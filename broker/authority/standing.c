@@ -113,6 +113,21 @@ chain_judge(const struct grant_set *set, const struct member *m, uint64_t admitt
 	return fault;
 }
 
+bool
+grant_set_within(
+    const struct grant_set *set, const struct grant *g, const struct grant *ancestor)
+{
+	const struct member *m = member_find(set, g->id, strlen(g->id));
+	size_t i;
+
+	if (m == NULL || m->grant != g)
+		return g == ancestor; /* it is out of the set, and a call still runs under it */
+	for (i = 0; m != NULL && i < AUTHORITY_CHAIN_MAX; i++, m = m->parent)
+		if (m->grant == ancestor)
+			return true;
+	return false;
+}
+
 enum rejection
 member_standing(const struct grant_set *set, const struct member *m, const struct context *ctx,
     uint64_t now_ms, enum chain_fault *ret_chain, const struct grant **ret_link)

@@ -629,8 +629,9 @@ static void
 world_open(struct world *w)
 {
 	int control[2], ledger[2], config = config_memfd(w);
-	struct msg_state_load_reply state = { .operations = { (const uint8_t *)"\x90", 1 },
-		.uses = { (const uint8_t *)"\x90", 1 } };
+	const struct slice none = { (const uint8_t *)"\x90", 1 };
+	struct msg_state_load_reply state = { .operations = none, .grants = none,
+		.revocations = none, .uses = none };
 	uint8_t zero[32] = { 0 };
 	struct buf b = { 0 };
 	struct control m = { .verb = CONTROL_LEDGER };

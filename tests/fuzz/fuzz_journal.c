@@ -119,6 +119,8 @@ ask_everything(struct ledger *l)
 			state.next = 0;
 		} else {
 			assert(walk_value(state.operations.p, state.operations.n, &fault) == 0);
+			assert(walk_value(state.grants.p, state.grants.n, &fault) == 0);
+			assert(walk_value(state.revocations.p, state.revocations.n, &fault) == 0);
 			assert(walk_value(state.uses.p, state.uses.n, &fault) == 0);
 			assert(state.next == 0 || state.next > cursor);
 		}

@@ -12,7 +12,8 @@ class DyingLedger(Host):
     """Its first ledger dies between two pages of the state; the next one has it all."""
 
     def serve_ledger(self):
-        page = {"count": 0, "hash": bytes(32), "segment": 0, "length": 0, "uses": [], **self.state}
+        page = {"count": 0, "hash": bytes(32), "segment": 0, "length": 0, "grants": [],
+                "revocations": [], "uses": [], **self.state}
         msgid, _ = self.ledger.expect("state.load")
         self.ledger.reply(msgid, **page, next=1)
         self.ledger.expect("state.load")

@@ -775,10 +775,10 @@ START_TEST(a_large_state_comes_in_pages)
 	open_ledger(&l, true);
 	do {
 		ck_assert_int_eq(index_state(l.index, cursor, 300, &s), 0);
-		ck_assert_uint_le(s.operations.n, 300);
-		ck_assert_uint_le(s.uses.n, 300);
-		operations += s.noperations;
-		uses += s.nuses;
+		ck_assert_uint_le(
+		    s.items[INDEX_OPERATIONS].n + s.items[INDEX_USES].n, 300);
+		operations += s.n[INDEX_OPERATIONS];
+		uses += s.n[INDEX_USES];
 		cursor = s.next;
 		index_state_finish(&s);
 		pages++;

@@ -77,7 +77,8 @@ static enum verdict
 decide_at(const char *path, uint64_t revision)
 {
 	struct context ctx = { "agent:a", ISSUER, ISSUER, "default", "run", 100, revision };
-	struct requirement r = { "data", NULL, { &path, 1 }, "read" };
+	struct requirement r = { "data", NULL, { &path, 1 }, "read", NULL,
+		NULL };
 
 	return authority_decide(set, &ctx, &r, 100).verdict;
 }

@@ -1,0 +1,34 @@
+/*
+ * grants_private: what an operator does with grants: grants_issue.c, grants_revoke.c, and
+ * grants_ask.c, which changes nothing.
+ */
+#ifndef BROKER_GRANTS_PRIVATE_H
+#define BROKER_GRANTS_PRIVATE_H
+
+#include "broker/broker.h"
+
+/* Refuses a request; the client may be gone (NULL). */
+void grants_refuse(struct client *c, uint32_t msgid, const char *code, bool retryable,
+    const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* -ENOMEM, -ENOSPC and whatever else a grant can fail with that is no fault of its own. */
+void grants_refuse_errno(struct client *c, uint32_t msgid, int error);
+
+/* Appends the grant as grant.list has it. */
+void grants_pack(const struct broker *b, const struct grant *g, uint64_t now_ms, struct buf *out);
+
+/*
+ * A grant that was refused for want of a record, and whose record may stand all the same: it
+ * is taken back on record as soon as that works.
+ */
+void grants_take_back(struct broker *b, struct grant_fact *f, uint32_t by);
+
+void grants_issue(struct client *c, uint32_t msgid, const struct msg_grant_issue *m);
+void grants_revoke(struct client *c, uint32_t msgid, const struct msg_grant_revoke *m);
+
+/* Nobody waits for these any more. */
+void grants_issue_forget(struct client *c);
+void grants_revoke_forget(struct client *c);
+void grants_issue_finish(struct broker *b);
+void grants_revoke_finish(struct broker *b);
+
+#endif /* BROKER_GRANTS_PRIVATE_H */
