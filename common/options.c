@@ -112,8 +112,8 @@ split_allow(char *text, struct option_pair *ret)
 	*colon = '\0';
 	ret->left = text;
 	ret->right = colon + 1;
-	if (find_choice("read|write|list|search", text) < 0)
-		return "does not begin with read, write, list or search";
+	if (find_choice("read|write|list|search|grep|delete|rename|mkdir", text) < 0)
+		return "does not begin with read, write, list, search, grep, delete, rename or mkdir";
 	return allow_path_fault(ret->right);
 }
 

@@ -17,6 +17,10 @@ static const struct builtin_tool {
 	{ name, action, path, schema, doc, effect_##effect, idempotent },
 #include "worker/files/tools.def"
 };
+static const char files_tool_names[] =
+#define FILES_TOOL(id, name, action, effect, idempotent, path, schema, doc) " " name
+#include "worker/files/tools.def"
+    ;
 #define FILES_NAMESPACE		 "files" /* of its tools */
 #define FILES_RESOURCE_NAMESPACE "workspace"
 #define WARM_MAX		 256
@@ -395,9 +399,8 @@ check_files_tool(struct conf_checker *k, const struct conf_tool *t, const char *
 			break;
 	if (i == countof(files_tools))
 		return refuse(k, t->at_name,
-		    "%s.name: \"%.80s\" is no tool of the files provider, expected files.list, "
-		    "files.read, files.stat, files.search or files.write",
-		    key, t->name);
+		    "%s.name: \"%.80s\" is no tool of the files provider, expected one of%s",
+		    key, t->name, files_tool_names);
 	if (t->effect != files_tools[i].effect)
 		return refuse(k, t->at_effect, "%s.effect: %s has the effect %s", key, t->name,
 		    conf_names_effect[files_tools[i].effect]);

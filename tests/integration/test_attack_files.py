@@ -238,7 +238,10 @@ class Tree(test_files.Files):
         seen = self.race(change, [
             ("read", "d/f", {}), ("list", "d", {}), ("search", None, {"name": "s*"}),
             ("write", "d/f", {"text": "ours"}),
-            ("write", "d/new", {"text": "ours", "createOnly": True})])
+            ("write", "d/new", {"text": "ours", "createOnly": True}),
+            ("grep", None, {"text": "SECRET"}), ("mkdir", "d/made", {}),
+            ("rename", "d", {"from": "secret", "to": "moved"}), ("delete", "d/secret", {}),
+            ("delete", "d/made", {}), ("delete", "d/new", {})])
         self.assertLessEqual(seen, {"ok", "symlink", "not_found", "exists"})
 
     def test_a_file_that_turns_into_anything_is_replaced_or_refused(self):
@@ -254,9 +257,10 @@ class Tree(test_files.Files):
         seen = self.race(change, [
             ("read", "f", {}), ("write", "f", {"text": "ours"}),
             ("write", "f", {"text": "ours", "expect": "0" * 64}),
-            ("write", "f", {"text": "ours", "createOnly": True})])
+            ("write", "f", {"text": "ours", "createOnly": True}), ("grep", "f", {"text": "SE"}),
+            ("rename", None, {"from": "f", "to": "g"}), ("delete", "f", {}), ("delete", "g", {})])
         self.assertLessEqual(seen, {"ok", "symlink", "not_found", "not_regular", "exists",
-                                    "is_directory", "changed"})
+                                    "is_directory", "not_directory", "changed"})
 
     def test_of_two_providers_one_creates_and_one_replaces(self):
         p, q = self.provider(), self.provider()
@@ -333,10 +337,11 @@ caisson.serve(run)
 
     def calls(self, *calls):
         """What became of each, and standard error."""
+        allowed = [word for action in ("read", "write", "grep", "delete", "rename", "mkdir")
+                   for word in ("--allow", f"{action}:.")]
         _, out, err = self.caisson(
-            "run", "--root", self.root, "--app", self.app, "--allow", "read:.", "--allow",
-            "write:.", "-m", "@-", "--", "python3", "/app/agent.py",
-            stdin=json.dumps(calls).encode())
+            "run", "--root", self.root, "--app", self.app, *allowed, "-m", "@-", "--",
+            "python3", "/app/agent.py", stdin=json.dumps(calls).encode())
         return json.loads(out), err
 
     def test_files_of_another_are_not_replaced_and_the_code_says_why(self):
@@ -346,8 +351,10 @@ caisson.serve(run)
         told, _ = self.calls(["files.write", {"path": "other", "text": "x"}],
                              ["files.read", {"path": "other"}],
                              ["files.read", {"path": "closed"}],
-                             ["files.write", {"path": "ours", "text": "x"}])
-        self.assertEqual(told, ["permission", "ok", "permission", "ok"])
+                             ["files.write", {"path": "ours", "text": "x"}],
+                             ["files.mkdir", {"path": "made"}])
+        self.assertEqual(told, ["permission", "ok", "permission", "ok", "ok"])
+        self.assertEqual((self.root / "made").stat().st_uid, 1000)
         self.assertEqual((self.root / "other").read_text(), "theirs")
         self.assertEqual((self.root / "ours").stat().st_uid, 1000)
 
@@ -364,8 +371,13 @@ caisson.serve(run)
                              ["files.read", {"path": "proc/version"}],
                              ["files.read", {"path": "proc/1/environ"}],
                              ["files.read", {"path": "shadow"}],
-                             ["files.write", {"path": "shadow", "text": "x"}])
-        self.assertEqual(told, ["ok"] + ["permission"] * 4)
+                             ["files.write", {"path": "shadow", "text": "x"}],
+                             ["files.delete", {"path": "shadow"}],
+                             ["files.delete", {"path": "inner"}],
+                             ["files.rename", {"from": "inner", "to": "x"}],
+                             ["files.mkdir", {"path": "proc/x"}],
+                             ["files.grep", {"path": "proc", "text": "x"}])
+        self.assertEqual(told, ["ok"] + ["permission"] * 9)
         self.assertEqual(pathlib.Path("/etc/shadow").read_bytes(), before)
 
     def test_a_file_system_that_cannot_map_ids_is_served_as_its_owner_but_never_as_root(self):

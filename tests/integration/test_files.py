@@ -101,6 +101,16 @@ class Files(unittest.TestCase):
         self.assertEqual([e["name"] for e in p.do("list", "docs")["entries"]], ["a.txt"])
         self.assertEqual(p.do("search", name="*.txt")["entries"],
                          [{"path": "docs/a.txt", "type": "file"}])
+        self.assertEqual(p.do("grep", text="ell")["entries"],
+                         [{"path": "docs/a.txt", "line": 1, "offset": 1, "text": "hello",
+                           "textOffset": 0, "whole": True}])
+        self.assertEqual(p.do("mkdir", "docs/new")["type"], "directory")
+        out = p.do("rename", "docs", **{"from": "a.txt", "to": "b.txt"})
+        self.assertEqual((out["type"], out["replaced"]), ("file", False))
+        self.assertEqual(p.do("delete", "docs"), "not_empty")
+        for path in ("docs/b.txt", "docs/new", "docs"):
+            p.do("delete", path)
+        self.assertEqual(os.listdir(self.root), [])
         raw = bytes(range(256))
         p.do("write", "raw", base64=base64.b64encode(raw).decode())
         self.assertEqual(base64.b64decode(p.do("read", "raw")["base64"]), raw)
@@ -216,6 +226,9 @@ class Files(unittest.TestCase):
         self.assertTrue(p.do("write", "f", text="x")["created"])
         st = (self.root / "f").stat()
         self.assertEqual((st.st_uid, st.st_gid), (65534, 65534))
+        p.do("mkdir", "d")
+        st = (self.root / "d").stat()
+        self.assertEqual((st.st_uid, st.st_gid, st.st_mode & 0o7777), (65534, 65534, 0o755))
 
     def test_a_file_size_limit_is_an_answer_and_not_a_death(self):
         limit = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -240,6 +253,11 @@ class Files(unittest.TestCase):
             p.do("read", f"f{i}")
             p.do("list")
             p.do("search", name="*")
+            p.do("grep", text="x", limit=1)
+            p.do("mkdir", f"d{i}")
+            p.do("rename", **{"from": f"d{i}", "to": "d"})
+            p.do("delete", "d")
+            p.do("delete", "missing")
             p.do("read", "missing")
         self.assertEqual(len(os.listdir(f"/proc/{p.process.pid}/fd")), before)
 

@@ -265,7 +265,7 @@ class Authority(Run):
 
     def test_a_grammar_error(self):
         for given, said in (("read", "is not ACTION:PATH"), ("read:", "has no path"),
-                            ("delete:docs", "does not begin with"), (":docs", "does not begin"),
+                            ("remove:docs", "does not begin with"), (":docs", "does not begin"),
                             ("read:/etc", "absolute"), ("read:../x", "leads out of"),
                             ("read:a/../../b", "leads out of")):
             self.refused(said, *self.words("--allow", given))
@@ -304,6 +304,27 @@ class Authority(Run):
             st, root = file.stat(), self.root.stat()
             self.assertEqual((st.st_uid, st.st_gid), (root.st_uid, root.st_gid))
             self.assertEqual(file.read_text(), text)
+
+    def test_names_are_changed_where_that_was_allowed(self):
+        if IS_ROOT:
+            for path in (self.root, self.root / "docs", self.root / "docs/a.txt"):
+                os.chown(path, 12345, 12346)
+        calls = [["files.mkdir", {"path": "docs/new"}],
+                 ["files.rename", {"path": "docs", "from": "a.txt", "to": "b.txt"}],
+                 ["files.grep", {"path": "docs", "text": "a"}],
+                 ["files.delete", {"path": "docs/b.txt"}]]
+        self.assertEqual(self.told("--allow", "write:docs", "--allow", "read:docs",
+                                   "--allow", "search:docs", calls=calls),
+                         ["tool_unavailable"] * 4)
+        allowed = [word for action in ("mkdir", "rename", "grep", "delete")
+                   for word in ("--allow", f"{action}:docs")]
+        self.assertEqual(self.told(*allowed, calls=[[c[0], {**c[1], "path": "other"}]
+                                                    for c in calls]),
+                         ["no_matching_grant"] * 4)
+        self.assertEqual(self.told(*allowed, calls=calls), ["ok"] * 4)
+        self.assertEqual(os.listdir(self.root / "docs"), ["new"])
+        st, root = (self.root / "docs/new").stat(), self.root.stat()
+        self.assertEqual((st.st_uid, st.st_gid), (root.st_uid, root.st_gid))
 
 
 class Configuration(Run):

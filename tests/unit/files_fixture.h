@@ -10,12 +10,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -78,6 +82,49 @@ holds(const char *path, const char *content)
 	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text));
 
 	return n == (ssize_t)strlen(content) && memcmp(text, content, (size_t)n) == 0;
+}
+
+/* One of everything that is neither a file nor a directory, and links to everywhere. */
+static inline void
+make_traps(void)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX, .sun_path = "socket" };
+	cleanup_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	put("../outside/secret", "secret");
+	put("file", "hello");
+	ck_assert_int_eq(mkdir("dir", 0777), 0);
+	put("dir/inner", "inner");
+	ck_assert_int_eq(symlink("file", "leaf"), 0);
+	ck_assert_int_eq(symlink("dir", "parent"), 0);
+	ck_assert_int_eq(symlink("nothing", "dangling"), 0);
+	ck_assert_int_eq(symlink("/etc/passwd", "absolute"), 0);
+	ck_assert_int_eq(symlink("../outside", "up"), 0);
+	ck_assert_int_eq(symlink("../../etc", "dir/up"), 0);
+	ck_assert_int_eq(symlink("/proc/self/root", "magic"), 0);
+	ck_assert_int_eq(symlink("loop", "loop"), 0);
+	ck_assert_int_eq(mkfifo("fifo", 0666), 0);
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&sun, sizeof(sun)), 0);
+}
+
+/* `n` directories, each in the one before, with names of `length` bytes.  Adds their path
+ * and a slash to `path`; returns the last. */
+static inline int
+make_deep(int n, size_t length, char *path, size_t cap)
+{
+	int i, fd = open(".", O_RDONLY | O_DIRECTORY), next;
+	char name[256];
+
+	memset(name, 'd', length);
+	name[length] = '\0';
+	for (i = 0; i < n; i++, fd = next) {
+		ck_assert_int_eq(mkdirat(fd, name, 0777), 0);
+		next = openat(fd, name, O_RDONLY | O_DIRECTORY);
+		close(fd);
+		strlcat(path, name, cap);
+		strlcat(path, "/", cap);
+	}
+	return fd;
 }
 
 static inline void
@@ -285,6 +332,63 @@ count_names(const char *path)
 		n += strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0;
 	closedir(dir);
 	return n;
+}
+
+static inline bool
+tell(const char *path, const char *text)
+{
+	cleanup_fd int fd = open(path, O_WRONLY);
+
+	return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+}
+
+/* A small file system of our own over the root; false where there is none for us. */
+static inline bool
+mount_small(const char *options)
+{
+	char uids[32], gids[32];
+
+	snprintf(uids, sizeof(uids), "0 %u 1", geteuid());
+	snprintf(gids, sizeof(gids), "0 %u 1", getegid());
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 &&
+	    tell("/proc/self/uid_map", uids) && tell("/proc/self/setgroups", "deny") &&
+	    tell("/proc/self/gid_map", gids) &&
+	    mount("tmpfs", ".", "tmpfs", 0, options) == 0) {
+		ck_assert_int_eq(chdir("../root"), 0);
+		files_root_close(&root);
+		ck_assert_int_eq(files_root_open(".", &root), 0);
+		return true;
+	}
+	return false;
+}
+
+static inline void
+umount_small(void)
+{
+	files_root_close(&root);
+	ck_assert_int_eq(chdir(".."), 0);
+	ck_assert_int_eq(umount2("root", MNT_DETACH), 0);
+}
+
+/* Peak memory of this process, in KiB.  Check runs each test in a process of its own. */
+static inline long
+peak_kib(void)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	return u.ru_maxrss;
+}
+
+/* What a sanitizer keeps of freed memory would count too. */
+static inline void
+assert_flat(long before_kib, long allowed_kib)
+{
+#ifndef CAISSON_ASAN
+	ck_assert_int_le(peak_kib() - before_kib, allowed_kib);
+#endif
+	(void)before_kib;
+	(void)allowed_kib;
 }
 
 static inline int

@@ -366,7 +366,7 @@ START_TEST(everything_is_read)
 	ck_assert_uint_eq(c.providers.n, 2);
 	ck_assert_str_eq(c.providers.v[1].root, "/srv/x");
 	/* The one that was listed, and those that files brings. */
-	ck_assert_uint_eq(c.tools.n, 6);
+	ck_assert_uint_eq(c.tools.n, 10);
 	ck_assert_str_eq(c.tools.v[0].description, "two\nlines");
 	ck_assert_str_eq(c.tools.v[1].name, "files.list");
 	ck_assert_str_eq(c.tools.v[1].requires.resource.namespace, "workspace");

@@ -1,13 +1,9 @@
 /* The tools of the files provider on real directories: read, stat, list, write. */
 #include "tests/unit/files_fixture.h"
 
-#include <sched.h>
 #include <signal.h>
 #include <sys/file.h>
-#include <sys/mount.h>
-#include <sys/socket.h>
 #include <sys/sysmacros.h>
-#include <sys/un.h>
 
 #include "common/base64.h"
 #include "worker/files/text.h"
@@ -16,32 +12,9 @@
 
 /* ---- what is not touched -------------------------------------------------------------- */
 
-/* One of everything that is neither a file nor a directory, and links to everywhere. */
-static void
-make_traps(void)
-{
-	struct sockaddr_un sun = { .sun_family = AF_UNIX, .sun_path = "socket" };
-	cleanup_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	put("../outside/secret", "secret");
-	put("file", "hello");
-	ck_assert_int_eq(mkdir("dir", 0777), 0);
-	put("dir/inner", "inner");
-	ck_assert_int_eq(symlink("file", "leaf"), 0);
-	ck_assert_int_eq(symlink("dir", "parent"), 0);
-	ck_assert_int_eq(symlink("nothing", "dangling"), 0);
-	ck_assert_int_eq(symlink("/etc/passwd", "absolute"), 0);
-	ck_assert_int_eq(symlink("../outside", "up"), 0);
-	ck_assert_int_eq(symlink("../../etc", "dir/up"), 0);
-	ck_assert_int_eq(symlink("/proc/self/root", "magic"), 0);
-	ck_assert_int_eq(symlink("loop", "loop"), 0);
-	ck_assert_int_eq(mkfifo("fifo", 0666), 0);
-	ck_assert_int_eq(bind(fd, (struct sockaddr *)&sun, sizeof(sun)), 0);
-}
-
 static const struct {
 	const char *path;
-	enum files_code read, list, write;
+	enum files_code read, list, write; /* grep takes what read or list do */
 } traps[] = {
 	{ "leaf", FILES_symlink, FILES_symlink, FILES_symlink },
 	{ "leaf/", FILES_symlink, FILES_symlink, FILES_invalid_tool_arguments },
@@ -94,6 +67,18 @@ START_TEST(nothing_but_files_and_directories_is_touched)
 	ck_assert_code(code, traps[_i].list);
 	code = serve("files.stat", "{'path':'%s'}", traps[_i].path);
 	ck_assert_code(code, traps[_i].read == FILES_is_directory ? FILES_OK : traps[_i].read);
+	code = serve("files.grep", "{'path':'%s','text':'secret'}", traps[_i].path);
+	ck_assert_code(code, traps[_i].read == FILES_is_directory ? FILES_OK : traps[_i].read);
+	if (code == FILES_OK)
+		ck_assert_uint_eq(member("entries").count, 0);
+	code = serve("files.mkdir", "{'path':'%s'}", traps[_i].path);
+	if (traps[_i].read == FILES_OK || traps[_i].read == FILES_is_directory ||
+	    strcmp(traps[_i].path, "file/") == 0)
+		ck_assert_code(code, FILES_exists);
+	else if (strcmp(traps[_i].path, "missing") == 0)
+		ck_assert_int_eq(code == FILES_OK ? rmdir("missing") : -1, 0);
+	else
+		ck_assert_code(code, traps[_i].read);
 	code = serve("files.write", "{'path':'%s','text':'overwritten'}", traps[_i].path);
 	ck_assert_code(code, traps[_i].write);
 
@@ -176,19 +161,9 @@ END_TEST
 
 START_TEST(a_path_longer_than_the_kernels_is_walked_in_parts)
 {
-	char path[64 * 121] = "", name[120];
-	int i, fd = open(".", O_RDONLY | O_DIRECTORY), next;
+	char path[64 * 121] = "";
 
-	memset(name, 'd', sizeof(name));
-	name[119] = '\0';
-	for (i = 0; i < 60; i++, fd = next) {
-		ck_assert_int_eq(mkdirat(fd, name, 0777), 0);
-		next = openat(fd, name, O_RDONLY | O_DIRECTORY);
-		close(fd);
-		strlcat(path, name, sizeof(path));
-		strlcat(path, "/", sizeof(path));
-	}
-	close(fd);
+	close(make_deep(60, 119, path, sizeof(path)));
 	ck_assert_uint_gt(strlen(path), 4096);
 	ck_assert_served("files.write", "{'path':'%sf','text':'deep'}", path);
 	ck_assert_served("files.read", "{'path':'%sf'}", path);
@@ -252,27 +227,6 @@ START_TEST(the_largest_read_fits_a_reply)
 	ck_assert(!is_true("complete"));
 }
 END_TEST
-
-/* Peak memory of this process, in KiB.  Check runs each test in a process of its own. */
-static long
-peak_kib(void)
-{
-	struct rusage u;
-
-	getrusage(RUSAGE_SELF, &u);
-	return u.ru_maxrss;
-}
-
-/* What a sanitizer keeps of freed memory would count too. */
-static void
-assert_flat(long before_kib, long allowed_kib)
-{
-#ifndef CAISSON_ASAN
-	ck_assert_int_le(peak_kib() - before_kib, allowed_kib);
-#endif
-	(void)before_kib;
-	(void)allowed_kib;
-}
 
 START_TEST(three_gibibytes_are_read_anywhere_in_flat_memory)
 {
@@ -559,37 +513,12 @@ START_TEST(a_file_over_the_size_limit_is_no_space_and_leaves_the_old)
 }
 END_TEST
 
-static bool
-tell(const char *path, const char *text)
-{
-	cleanup_fd int fd = open(path, O_WRONLY);
-
-	return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-}
-
-/* A small file system of our own over the root; false where there is none for us. */
-static bool
-mount_small(void)
-{
-	char uids[32], gids[32];
-
-	snprintf(uids, sizeof(uids), "0 %u 1", geteuid());
-	snprintf(gids, sizeof(gids), "0 %u 1", getegid());
-	return unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 &&
-	    tell("/proc/self/uid_map", uids) && tell("/proc/self/setgroups", "deny") &&
-	    tell("/proc/self/gid_map", gids) &&
-	    mount("tmpfs", ".", "tmpfs", 0, "size=64k,mode=777") == 0;
-}
-
 START_TEST(a_full_disk_is_no_space_and_leaves_the_old)
 {
 	char *text;
 
-	if (!mount_small())
+	if (!mount_small("size=64k,mode=777"))
 		return;
-	ck_assert_int_eq(chdir("../root"), 0);
-	files_root_close(&root);
-	ck_assert_int_eq(files_root_open(".", &root), 0);
 	root.named_temps = _i;
 	text = calloc(1, 100001);
 	memset(text, 'x', 100000);
@@ -600,9 +529,7 @@ START_TEST(a_full_disk_is_no_space_and_leaves_the_old)
 	ck_assert_uint_eq(count_names("."), 1);
 	ck_assert_served("files.write", "{'path':'f','text':'small'}");
 	free(text);
-	files_root_close(&root);
-	ck_assert_int_eq(chdir(".."), 0);
-	ck_assert_int_eq(umount2("root", MNT_DETACH), 0);
+	umount_small();
 }
 END_TEST
 

@@ -1,8 +1,12 @@
 /* The pure parts of the files provider: patterns, text, paths, cursors, argument tables. */
 #include "tests/unit/files_fixture.h"
+
+#include <ctype.h>
+
 #include "worker/files/args.h"
 #include "worker/files/cursor.h"
 #include "worker/files/glob.h"
+#include "worker/files/literal.h"
 #include "common/base64.h"
 #include "worker/files/text.h"
 
@@ -164,13 +168,14 @@ END_TEST
 START_TEST(a_cursor_comes_back_to_its_own_tool_only)
 {
 	struct buf b = { 0 };
-	struct segments s, deep;
+	struct segments s, deep, none = { .n = 0 };
+	const struct cursor_place place = { 1ull << 40, 7 };
 	struct cursor c;
 	struct value v;
 	struct slice raw;
 
 	ck_assert_int_eq(segments_parse(slice_of("a/b c/\xc3\xa9"), &s), 0);
-	cursor_pack(&b, 's', &s, s.n);
+	cursor_pack(&b, 's', &s);
 	raw = (struct slice){ b.p, b.n };
 	v = value_next(&raw);
 	ck_assert_int_eq(cursor_unpack(v.bytes, 'l', &c), -EINVAL);
@@ -178,6 +183,15 @@ START_TEST(a_cursor_comes_back_to_its_own_tool_only)
 	ck_assert(segments_equal(&c.at, &s));
 	deep = c.at;
 	ck_assert_uint_eq(deep.n, 3);
+	cursor_finish(&c);
+	buf_finish(&b);
+	cursor_pack_place(&b, 'g', &none, place);
+	raw = (struct slice){ b.p, b.n };
+	v = value_next(&raw);
+	ck_assert_int_eq(cursor_unpack(v.bytes, 'g', &c), -EINVAL);
+	ck_assert_int_eq(cursor_unpack_place(v.bytes, 's', &c), -EINVAL);
+	ck_assert_int_eq(cursor_unpack_place(v.bytes, 'g', &c), 0);
+	ck_assert(c.at.n == 0 && c.place.offset == place.offset && c.place.line == 7);
 	cursor_finish(&c);
 	buf_finish(&b);
 }
@@ -216,6 +230,12 @@ bound(const json_t *property, const char *key, uint64_t otherwise)
 
 	return v != NULL ? (uint64_t)json_integer_value(v) : otherwise;
 }
+
+enum {
+	TOOLS = 0
+#define FILES_TOOL(id, name, action, effect, idempotent, path, schema, doc) +1
+#include "worker/files/tools.def"
+};
 
 /* What the broker checks and what we check must not drift apart. */
 START_TEST(a_schema_says_what_the_argument_table_says)
@@ -276,7 +296,77 @@ static const struct {
 	    "{'path':'a','text':'','createOnly':true,'expect':"
 	    "'0000000000000000000000000000000000000000000000000000000000000000'}", "expect" },
 	{ "files.write", "{'path':'a/','text':''}", "path" },
+	{ "files.grep", "{'path':''}", "text" },
+	{ "files.grep", "{'path':'','text':''}", "text" },
+	{ "files.grep", "{'path':'','text':'x','name':'['}", "name" },
+	{ "files.grep", "{'path':'','text':'x','ignoreCase':'yes'}", "ignoreCase" },
+	{ "files.delete", "{}", "path" },
+	{ "files.delete", "{'path':'a','recursive':true}", "arguments" },
+	{ "files.mkdir", "{'path':'a','parents':true}", "arguments" },
+	{ "files.rename", "{'to':'a'}", "from" },
+	{ "files.rename", "{'from':'a'}", "to" },
+	{ "files.rename", "{'from':'a','to':'a'}", "to" },
+	{ "files.rename", "{'from':'a','to':'b/c'}", "to" },
+	{ "files.rename", "{'from':'../a','to':'b'}", "from" },
+	{ "files.rename", "{'from':'..','to':'b'}", "from" },
+	{ "files.rename", "{'from':'a','to':'.'}", "to" },
+	{ "files.rename", "{'from':'a\\u0000','to':'b'}", "from" },
+	{ "files.rename", "{'from':'a','to':' b'}", "to" },
+	{ "files.rename", "{'from':'a','to':'.caisson-0123456789abcdef.tmp'}", "to" },
+	{ "files.rename", "{'from':'.caisson-0123456789abcdef.tmp','to':'a'}", "from" },
+	{ "files.rename",
+	    "{'from':'a','to':'b','expect':"
+	    "'0000000000000000000000000000000000000000000000000000000000000000'}", "expect" },
 };
+
+/* The place of each end, by the definition of one. */
+static size_t
+naive_find(const uint8_t *p, size_t n, const uint8_t *text, size_t length, bool fold, size_t from)
+{
+	size_t i, k;
+
+	for (i = from; i + length <= n; i++) {
+		for (k = 0; k < length; k++)
+			if (p[i + k] != text[k] && !(fold && tolower(p[i + k]) == tolower(text[k])))
+				break;
+		if (k == length)
+			return i + length;
+	}
+	return 0;
+}
+
+/* Few letters, so that beginnings of the text repeat; blocks that cut it anywhere. */
+START_TEST(a_text_is_found_where_it_stands_whatever_cuts_the_bytes)
+{
+	static const uint8_t letters[] = { 'a', 'A', 'b', '\n', 0xe9, 0xc9 };
+	uint8_t p[200], text[8];
+	struct literal l;
+	size_t i, n, length, end, at, block, state, taken;
+	int round;
+
+	srand(1);
+	for (round = 0; round < 20000; round++) {
+		n = (size_t)rand() % sizeof(p);
+		length = 1 + (size_t)rand() % sizeof(text);
+		for (i = 0; i < n; i++)
+			p[i] = letters[rand() % (2 + round % 5)];
+		for (i = 0; i < length; i++)
+			text[i] = letters[rand() % (2 + round % 5)];
+		literal_init(&l, (struct slice){ text, length }, round % 2);
+		at = state = end = 0;
+		while (at < n) {
+			block = 1 + (size_t)rand() % (n - at);
+			for (; (taken = literal_find(&l, p + at, block, &state)) > 0; block -= taken) {
+				at += taken;
+				end = naive_find(p, n, text, length, round % 2, end);
+				ck_assert_uint_eq(at, end);
+			}
+			at += block;
+		}
+		ck_assert_uint_eq(naive_find(p, n, text, length, round % 2, end), 0);
+	}
+}
+END_TEST
 
 START_TEST(wrong_arguments_are_refused_by_name)
 {
@@ -307,10 +397,11 @@ main(void)
 	tcase_add_test(pure, base64_comes_back_and_nothing_else_is_taken);
 	tcase_add_loop_test(pure, what_is_no_path_is_refused, 0, countof(bad_paths));
 	tcase_add_test(pure, a_path_has_64_names_of_255_bytes_and_no_more);
+	tcase_add_test(pure, a_text_is_found_where_it_stands_whatever_cuts_the_bytes);
 	tcase_add_test(pure, a_cursor_comes_back_to_its_own_tool_only);
 	suite_add_tcase(s, pure);
 	tcase_add_checked_fixture(args, fixture_setup, fixture_teardown);
-	tcase_add_loop_test(args, a_schema_says_what_the_argument_table_says, 0, 5);
+	tcase_add_loop_test(args, a_schema_says_what_the_argument_table_says, 0, TOOLS);
 	tcase_add_loop_test(args, wrong_arguments_are_refused_by_name, 0, countof(wrong));
 	tcase_add_test(args, a_tool_that_is_none_is_unavailable);
 	suite_add_tcase(s, args);

@@ -195,8 +195,9 @@ static const struct {
 	    "--output: \"human|jsonl\" is none of human|jsonl" },
 	{ COMMAND_run, { "-o" }, "-o: needs human|jsonl" },
 	{ COMMAND_run, { "--allow", "docs" }, "--allow: \"docs\" is not ACTION:PATH" },
-	{ COMMAND_run, { "--allow", "delete:docs" },
-	    "--allow: \"delete:docs\" does not begin with read, write, list or search" },
+	{ COMMAND_run, { "--allow", "remove:docs" },
+	    "--allow: \"remove:docs\" does not begin with read, write, list, search, grep, delete, "
+	    "rename or mkdir" },
 	{ COMMAND_run, { "--allow", "read:/etc" },
 	    "--allow: \"read:/etc\" has an absolute path; it is relative to the provider's root" },
 	{ COMMAND_run, { "--allow", "read:a/../../b" },

@@ -66,7 +66,7 @@ START_TEST(without_a_file_the_command_is_the_agent)
 	}
 	ck_assert_uint_eq(s.config.providers.n, 1);
 	ck_assert_str_eq(s.config.providers.v[0].root, cwd);
-	ck_assert_uint_eq(s.config.tools.n, 5);
+	ck_assert_uint_eq(s.config.tools.n, 9);
 	ck_assert_int_eq(s.kind, operation_kind_turn);
 	ck_assert_uint_eq(s.timeout_ms, 120000);
 	free(cwd);

@@ -5,6 +5,7 @@
 
 #include "common/util.h"
 #include "common/walk.h"
+#include "worker/files/literal.h"
 
 #define ARG(field, type, required, min, max) \
 	{ #field, type, required, min, max, offsetof(struct files_args, field), \
@@ -14,6 +15,7 @@
 #define PATH_ARG(required) ARG(path, ARG_STRING, required, 0, 16447)
 #define CURSOR_ARG	   ARG(cursor, ARG_STRING, false, 1, 32768)
 #define LIMIT_ARG	   ARG(limit, ARG_INTEGER, false, 1, FILES_LIST_MAX)
+#define EXPECT_ARG	   ARG(expect, ARG_STRING, false, 64, 64)
 
 static const struct arg_desc list_args[] = {
 	PATH_ARG(false),
@@ -43,7 +45,33 @@ static const struct arg_desc write_args[] = {
 	ARG(text, ARG_STRING, false, 0, ARGUMENTS_MAX),
 	ARG(base64, ARG_STRING, false, 0, ARGUMENTS_MAX),
 	ARG(createOnly, ARG_BOOLEAN, false, 0, 1),
-	ARG(expect, ARG_STRING, false, 64, 64),
+	EXPECT_ARG,
+	END_OF_ARGS,
+};
+static const struct arg_desc grep_args[] = {
+	PATH_ARG(false),
+	ARG(text, ARG_STRING, true, 1, LITERAL_MAX),
+	ARG(ignoreCase, ARG_BOOLEAN, false, 0, 1),
+	ARG(name, ARG_STRING, false, 1, 256),
+	CURSOR_ARG,
+	LIMIT_ARG,
+	END_OF_ARGS,
+};
+static const struct arg_desc delete_args[] = {
+	PATH_ARG(true),
+	EXPECT_ARG,
+	END_OF_ARGS,
+};
+static const struct arg_desc rename_args[] = {
+	PATH_ARG(false),
+	ARG(from, ARG_STRING, true, 1, SEGMENT_BYTES_MAX),
+	ARG(to, ARG_STRING, true, 1, SEGMENT_BYTES_MAX),
+	ARG(replace, ARG_BOOLEAN, false, 0, 1),
+	EXPECT_ARG,
+	END_OF_ARGS,
+};
+static const struct arg_desc mkdir_args[] = {
+	PATH_ARG(true),
 	END_OF_ARGS,
 };
 

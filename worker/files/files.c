@@ -36,11 +36,12 @@ static const struct {
 	{ ELOOP, FILES_symlink },
 	{ EXDEV, FILES_symlink },
 	{ EEXIST, FILES_exists },
-	{ ENOTEMPTY, FILES_exists },
+	{ ENOTEMPTY, FILES_not_empty },
 	{ EFBIG, FILES_no_space },
 	{ ENOSPC, FILES_no_space },
 	{ EDQUOT, FILES_no_space },
 	{ E2BIG, FILES_too_large },
+	{ EMLINK, FILES_too_large },
 	{ EACCES, FILES_permission },
 	{ EPERM, FILES_permission },
 	{ EOVERFLOW, FILES_permission }, /* of an owner that has no number here */

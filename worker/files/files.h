@@ -15,7 +15,6 @@
 #define FILES_READ_MAX	(512u << 10) /* bytes of one read; as base64 it still fits RESULT_MAX */
 #define FILES_LIST_MAX	1000u /* entries of one reply */
 #define FILES_REPLY_MAX (512u << 10) /* bytes of entries in one reply of search */
-#define FILES_DIGEST	32 /* bytes of a SHA-256 */
 
 enum files_code {
 	FILES_OK = 0,
@@ -28,9 +27,10 @@ enum files_code {
 struct files_args {
 	bool has_path, has_cursor, has_limit, has_offset, has_length;
 	bool has_name, has_text, has_base64, has_createOnly, has_expect;
-	struct slice path, cursor, name, text, base64, expect;
+	bool has_from, has_to, has_replace, has_ignoreCase;
+	struct slice path, cursor, name, text, base64, expect, from, to;
 	uint64_t limit, offset, length;
-	bool createOnly;
+	bool createOnly, replace, ignoreCase;
 };
 
 struct files_call {
@@ -63,12 +63,6 @@ extern const struct files_tool files_tools[];
 enum files_code files_serve(struct files_root *root, struct slice tool,
     struct slice arguments, struct slice decided, struct files_reply *reply);
 
-/*
- * Fills the hash functions' tables from the library, which may read its configuration:
- * before the process confines itself.  Returns 0 or -ENOMEM.
- */
-int files_init(void);
-
 /* "not_found", its text, and whether trying again may help. */
 const char *files_code_name(enum files_code c);
 const char *files_code_text(enum files_code c);
@@ -81,7 +75,11 @@ enum files_code files_list(const struct files_call *call, struct files_reply *re
 enum files_code files_read(const struct files_call *call, struct files_reply *reply);
 enum files_code files_stat(const struct files_call *call, struct files_reply *reply);
 enum files_code files_search(const struct files_call *call, struct files_reply *reply);
+enum files_code files_grep(const struct files_call *call, struct files_reply *reply);
 enum files_code files_write(const struct files_call *call, struct files_reply *reply);
+enum files_code files_delete(const struct files_call *call, struct files_reply *reply);
+enum files_code files_rename(const struct files_call *call, struct files_reply *reply);
+enum files_code files_mkdir(const struct files_call *call, struct files_reply *reply);
 
 /* Says which argument a failure is about, and returns the code. */
 static inline enum files_code

@@ -74,7 +74,7 @@ pack_page(int dir, const struct names *names, struct buf *out)
 		return;
 	at.name[at.n++] = (struct slice){ (const uint8_t *)last->text, last->len };
 	pack_str(out, "cursor");
-	cursor_pack(out, 'l', &at, 1);
+	cursor_pack(out, 'l', &at);
 }
 
 enum files_code

@@ -20,6 +20,7 @@
 #include "common/log.h"
 #include "common/sanitizer.h"
 #include "worker/files/confine.h"
+#include "worker/files/digest.h"
 #include "worker/files/files.h"
 
 #define NAME	    "caisson-files"
@@ -130,7 +131,7 @@ start(struct provider *p, const char *path)
 	umask(077);
 	if ((e = files_root_open(path, &p->root)) < 0)
 		fatal("cannot open the root: %s", strerror(-e));
-	if (files_init() < 0)
+	if (digest_init() < 0)
 		fatal("cannot set up SHA-256");
 	p->base = event_base_new();
 	if (p->base == NULL)

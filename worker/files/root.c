@@ -139,19 +139,12 @@ files_root_check(const struct stat *st)
 }
 
 int
-files_root_file(const struct files_root *r, const struct segments *s, struct stat *ret)
+files_root_file_at(int dir, const char *leaf, struct stat *ret)
 {
-	char leaf[SEGMENT_BYTES_MAX + 1];
-	cleanup_fd int dir = -1, fd = -1;
+	cleanup_fd int fd = -1;
 	struct stat st;
 	int e;
 
-	if (s->n == 0)
-		return -EISDIR;
-	dir = files_root_dir(r, s, s->n - 1, O_PATH);
-	if (dir < 0)
-		return dir;
-	files_root_leaf(s, leaf);
 	if (fstatat(dir, leaf, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	if ((e = files_root_check(&st)) < 0)
@@ -166,6 +159,30 @@ files_root_file(const struct files_root *r, const struct segments *s, struct sta
 		return e;
 	*ret = st;
 	return steal_fd(&fd);
+}
+
+int
+files_root_file(const struct files_root *r, const struct segments *s, struct stat *ret)
+{
+	char leaf[SEGMENT_BYTES_MAX + 1];
+	cleanup_fd int dir = -1;
+
+	if (s->n == 0)
+		return -EISDIR;
+	dir = files_root_dir(r, s, s->n - 1, O_PATH);
+	if (dir < 0)
+		return dir;
+	files_root_leaf(s, leaf);
+	return files_root_file_at(dir, leaf, ret);
+}
+
+int
+files_root_give(const struct files_root *r, int fd)
+{
+	/* EINVAL: the owner has no number in this user namespace, and we are its stand-in. */
+	if (r->chown && fchown(fd, r->uid, r->gid) < 0 && errno != EINVAL)
+		return -errno;
+	return 0;
 }
 
 const char *

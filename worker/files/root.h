@@ -50,6 +50,11 @@ void files_root_leaf(const struct segments *s, char out[SEGMENT_BYTES_MAX + 1]);
  * negative errno: -EISDIR, -ELOOP, -ENXIO for what is none of these.
  */
 int files_root_file(const struct files_root *r, const struct segments *s, struct stat *ret);
+/* The same of a name in `dir`. */
+int files_root_file_at(int dir, const char *leaf, struct stat *ret);
+
+/* What was made belongs to the owner of the root.  Returns 0, or negative errno. */
+int files_root_give(const struct files_root *r, int fd);
 
 /* What may be acted on: 0 for a regular file; -EISDIR, -ELOOP, -ENXIO. */
 int files_root_check(const struct stat *st);

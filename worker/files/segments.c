@@ -99,3 +99,11 @@ segments_join(const struct segments *s, size_t n, char *out)
 	}
 	return used;
 }
+
+void
+segments_pack(struct buf *out, const struct segments *s)
+{
+	char text[SEGMENTS_TEXT_MAX];
+
+	pack_str_n(out, text, segments_join(s, s->n, text));
+}

@@ -45,4 +45,7 @@ bool segments_equal(const struct segments *a, const struct segments *b);
  * SEGMENTS_TEXT_MAX bytes; returns how many it wrote.  No NUL is added. */
 size_t segments_join(const struct segments *s, size_t n, char *out);
 
+/* Appends all names, joined by slashes, as a string value. */
+void segments_pack(struct buf *out, const struct segments *s);
+
 #endif /* WORKER_FILES_SEGMENTS_H */
