@@ -14,6 +14,7 @@
  *   session.c      one operation's worker and providers, from asked for to reaped;
  *   session_events.c   what the supervisor and their links say of them
  *   turn.c         the envelope of a turn: authority, catalogue, drain (TU-10 to TU-18);
+ *   turn_submit.c      what a submission asks of it;
  *   turn_request.c     what the runtime is told;
  *   turn_result.c      its events, annotations and outcome
  *   judge.c        what is decided of a call, whoever asks (judge.h);
@@ -134,9 +135,12 @@ struct session {
 struct turn {
 	struct context context; /* strings borrowed from config and the operation */
 	char *agent; /* "agent:<runtime id>" */
+	char *purpose; /* its own; NULL: the configuration's */
+	const char *context_fault; /* code that it is denied with (TU-11), or NULL */
+	bool *asked; /* for each tool of the configuration; NULL: all */
 	const struct config_tool **catalogue; /* effective tools */
 	size_t ncatalogue;
-	struct buf message; /* what it is asked; released once sent */
+	struct buf message, state, input_metadata; /* what it is asked; released once sent */
 	uint32_t max_steps, max_calls;
 	uint32_t calls_counted;
 	uint32_t steps_seen; /* distinct declared steps */
@@ -148,6 +152,7 @@ struct turn {
 	bool outage; /* the journal failed before an effect: draining for that reason (TU-55) */
 	bool unsafe; /* a non-idempotent write came back other than denied, or runs (TU-56) */
 	uint64_t sequence; /* of the next turn event (TU-18) */
+	uint64_t last; /* sequence of the last one, which tells the result */
 	uint64_t event_bytes;
 	uint64_t drain_at_ms;
 	struct buf annotations; /* packed key, value pairs */
@@ -155,6 +160,7 @@ struct turn {
 	struct ask *ask; /* the person's who is asked; then it is how the turn ends */
 	uint32_t calls_after_ask;
 	/* the result */
+	enum ended_by ended_by;
 	const char *status; /* "succeeded", ... */
 	const char *code; /* "" or the error's code */
 	char *code_own; /* a runtime's own code, owned */
@@ -168,7 +174,7 @@ struct operation {
 	struct session *session; /* its owner */
 	struct client *client; /* who gets the events; NULL: detached */
 	char id[40];
-	char trace[40];
+	char trace[257];
 	enum operation_kind kind;
 	uint32_t runtime; /* index */
 	bool has_input; /* a command with a pipe for its input */
@@ -411,6 +417,8 @@ child_provider(const struct child *c)
 
 /* ---- turn.c --------------------------------------------------------------------------- */
 
+/* What is wrong with the form of a submission of a turn (TU-10); NULL: nothing. */
+const char *turn_submit_fault(const struct msg_operation_submit *m);
 /* Fills op->turn; returns 0 or -ENOMEM. */
 int turn_create(struct operation *op, const struct msg_operation_submit *m);
 void turn_destroy(struct turn *t);
@@ -426,6 +434,11 @@ void turn_handle_annotate(
 void turn_drain(struct operation *op, bool outage);
 /* While draining: ends the turn once its calls have answered. */
 void turn_settle(struct operation *op);
+/*
+ * Counts one event of the turn and appends its place among them to `body` (NULL: nobody reads
+ * it), as a member `event`: id, sequence (from 0, without gaps), type, instant (TU-18).
+ */
+void turn_event(struct turn *t, struct buf *body, const char *type);
 /* Writes what the turn became, from the ending of its operation. */
 void turn_conclude(struct operation *op);
 /* Appends the {status, output? or error? or escalation?, metadata} map. */

@@ -311,9 +311,11 @@ call_find(struct child *p, uint32_t msgid)
 	return NULL;
 }
 
-/* Is it the answer to this call, and of the declared form?  "" or what is wrong. */
+/* Is it the answer to this call, and of the declared form?  "" or what is wrong, which may lie
+ * in `why`. */
 static const char *
-result_fault(const struct call *c, const struct msg_tool_call_reply *r)
+result_fault(
+    const struct call *c, const struct msg_tool_call_reply *r, char *why, size_t cap)
 {
 	uint32_t nodes;
 	unsigned depth;
@@ -333,6 +335,9 @@ result_fault(const struct call *c, const struct msg_tool_call_reply *r)
 		if (depth > PAYLOAD_DEPTH_MAX || nodes > PAYLOAD_NODES_MAX)
 			return "it is deeper than a result may be, or has more values";
 	}
+	if (r->has_output && c->tool->result != NULL &&
+	    schema_check(c->tool->result, r->output, why, cap) < 0)
+		return why;
 	return "";
 }
 
@@ -376,7 +381,7 @@ call_on_result(struct child *p, const struct message *m)
 	struct operation *op = p->session->operation;
 	struct wire_error e;
 	const char *wrong;
-	char code[65];
+	char code[65], why[256] = "";
 
 	STOP_POINT("broker.result_received");
 	if (p->running > 0)
@@ -387,7 +392,8 @@ call_on_result(struct child *p, const struct message *m)
 		result_late(p, m->msgid);
 		return;
 	}
-	wrong = m->failed ? "the provider refused the request" : result_fault(c, r);
+	wrong = m->failed ? "the provider refused the request"
+			  : result_fault(c, r, why, sizeof why);
 	if (!is_repeatable(c->tool))
 		op->turn->unsafe = true; /* it came back, and not denied (TU-56) */
 	if (wrong[0] != '\0') {

@@ -28,13 +28,14 @@ event_started(struct operation *op, const struct msg_tool_invoke *m)
 {
 	struct buf *body = &op->broker->scratch;
 
-	op->turn->sequence++;
 	if (op->client == NULL) {
+		turn_event(op->turn, NULL, NULL);
 		operation_event(op, event_type_progress, NULL);
 		return;
 	}
 	body->n = 0;
-	pack_map(body, 3);
+	pack_map(body, 4);
+	turn_event(op->turn, body, "tool.requested");
 	pack_str(body, "kind");
 	pack_str(body, "tool_call_started");
 	pack_str(body, "tool");
@@ -51,13 +52,14 @@ event_finished(struct operation *op, struct slice tool, struct slice name,
 	static const char *const names[] = { "succeeded", "denied", "failed" };
 	struct buf *body = &op->broker->scratch;
 
-	op->turn->sequence++;
 	if (op->client == NULL) {
+		turn_event(op->turn, NULL, NULL);
 		operation_event(op, event_type_progress, NULL);
 		return;
 	}
 	body->n = 0;
-	pack_map(body, code.n > 0 ? 5 : 4);
+	pack_map(body, code.n > 0 ? 6 : 5);
+	turn_event(op->turn, body, "tool.completed");
 	pack_str(body, "kind");
 	pack_str(body, "tool_call_finished");
 	pack_str(body, "tool");
@@ -88,7 +90,7 @@ call_answer(struct operation *op, uint32_t msgid, const struct msg_tool_invoke_r
 
 static void
 refusal_record(struct operation *op, const struct msg_tool_invoke *m,
-    const struct verdict_of_call *v)
+    const struct verdict_of_call *v, const struct resolved_requirement *need)
 {
 	struct record r;
 
@@ -102,6 +104,11 @@ refusal_record(struct operation *op, const struct msg_tool_invoke *m,
 	RECORD_TEXT(&r.m, reason, v->code);
 	if (v->cause != NULL)
 		RECORD_TEXT(&r.m, cause, v->cause);
+	if (need != NULL && need->path.n > 0) {
+		RECORD_TEXT(&r.m, action, need->requirement.action);
+		RECORD_TEXT(&r.m, resource, need->requirement.namespace);
+		RECORD_SLICE(&r.m, path, buf_slice(&need->path));
+	}
 	/* After the fact: a failure changes nothing (TU-64).  Nor may refusals, of which a
 	 * runtime can have many, take the place that is kept for endings. */
 	record_append(&r, JOURNAL_EFFECT, NULL, NULL);
@@ -320,7 +327,7 @@ reservation_record(struct operation *op, const struct msg_tool_invoke *m, struct
 	RECORD_TEXT(&r.m, reason, "allowed");
 	RECORD_TEXT(&r.m, call, c->id);
 	RECORD_TEXT(&r.m, grant, c->grant->id);
-	r.m.has_uses = c->reserved;
+	r.m.has_uses = r.m.has_consumed = r.m.consumed = c->reserved;
 	r.m.uses = 1;
 	RECORD_SLICE(&r.m, digest,
 	    ((struct slice){ need->requirement.digest, AUTHORITY_DIGEST_BYTES }));
@@ -379,8 +386,26 @@ ask(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *m,
 
 	if (escalate_by_tool(op, msgid, m, granted))
 		return;
-	refusal_record(op, m, &v);
+	refusal_record(op, m, &v, NULL);
 	refuse(op, msgid, m, &v);
+}
+
+static const struct verdict_of_call other_trace = { call_status_denied, "trace_mismatch", NULL,
+	record_source_kernel, "the call names another trace than its turn's" };
+static const struct verdict_of_call namespace_is_off = { call_status_denied, "tool_unavailable",
+	"namespace_disabled", record_source_kernel, "no such tool in this turn's catalogue" };
+
+/*
+ * What comes before the kernel looks at arguments.  A catalogue holds for its turn; whether a
+ * tool's namespace is enabled is asked for each call, of the configuration as it is now (TU-48).
+ */
+static const struct verdict_of_call *
+kernel_check(
+    const struct operation *op, const struct msg_tool_invoke *m, const struct config_tool *tool)
+{
+	if (m->has_traceId && !slice_is(m->traceId, op->trace))
+		return &other_trace;
+	return config_is_enabled(op->broker->config, tool) ? NULL : &namespace_is_off;
 }
 
 /* Arguments, requirement, authority: the kernel's order. */
@@ -397,7 +422,7 @@ call_decide(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *
 		struct verdict_of_call v = { j.status, j.code, NULL, record_source_kernel,
 			j.why };
 
-		refusal_record(op, m, &v);
+		refusal_record(op, m, &v, &j.need);
 		refuse(op, msgid, m, &v);
 	} else if (j.decision.verdict == VERDICT_allowed && tool->own) {
 		ask(op, msgid, m, j.decision.grant);
@@ -418,10 +443,12 @@ call_handle_invoke(struct operation *op, uint32_t msgid, const struct msg_tool_i
 	STOP_POINT("broker.call_received");
 	event_started(op, m);
 	v = envelope_check(op, m, &tool);
+	if (v == NULL)
+		v = kernel_check(op, m, tool);
 	if (v == NULL) {
 		call_decide(op, msgid, m, tool);
 		return;
 	}
-	refusal_record(op, m, v);
+	refusal_record(op, m, v, NULL);
 	refuse(op, msgid, m, v);
 }

@@ -151,6 +151,19 @@ index_names(struct config_reader *r)
 	    config_out_of_memory(r) : 0;
 }
 
+bool
+config_is_enabled(const struct config *c, const struct config_tool *tool)
+{
+	size_t i;
+
+	if (tool->own) /* a grant alone offers it */
+		return true;
+	for (i = 0; i < c->ntool_namespaces; i++)
+		if (strcmp(c->tool_namespaces[i], tool->namespace) == 0)
+			return true;
+	return c->tool_namespaces == NULL;
+}
+
 const struct config_tool *
 config_tool(const struct config *c, struct slice name)
 {

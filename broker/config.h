@@ -87,6 +87,8 @@ int config_read(int fd, struct config **ret, struct fault *fault, const char **r
 struct config *config_hold(struct config *c);
 void config_release(struct config *c);
 
+/* Is the namespace of the tool, which may be another configuration's, enabled in `c`? */
+bool config_is_enabled(const struct config *c, const struct config_tool *tool);
 /* The tool of that name; NULL if there is none. */
 const struct config_tool *config_tool(const struct config *c, struct slice name);
 

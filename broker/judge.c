@@ -50,6 +50,12 @@ judge_call(const struct grant_set *set, struct digest *digest, const struct cont
 	/* This call and no other is what an exact grant is for. */
 	ret->need.requirement.tool = tool->name;
 	ret->need.requirement.digest = ret->digest;
+	if (tool->ceiling.n > 0 && !path_within(&ret->need.requirement.path, &tool->ceiling)) {
+		ret->code = "invalid_tool_requirement";
+		snprintf(ret->why, sizeof ret->why,
+		    "the resource lies outside the tree that the tool is declared for");
+		return;
+	}
 	ret->decided = true;
 	ret->decision = authority_decide(set, ctx, &ret->need.requirement, now_ms);
 	ret->status = ret->decision.verdict == VERDICT_allowed ? call_status_succeeded

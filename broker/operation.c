@@ -196,7 +196,10 @@ operation_create(struct client *c, uint32_t msgid, const struct msg_operation_su
 	op->deadline_at_ms = timeout_ms == 0 ? 0 : b->now_ms + timeout_ms;
 	TAILQ_INIT(&op->calls);
 	broker_mint(op->id, "op");
-	broker_mint(op->trace, "t");
+	if (m->has_trace)
+		memcpy(op->trace, m->trace.p, m->trace.n); /* plain: turn_submit_fault() */
+	else
+		broker_mint(op->trace, "t");
 	if (m->kind == operation_kind_turn && turn_create(op, m) < 0) {
 		operation_destroy(op);
 		return NULL;
@@ -271,6 +274,7 @@ operation_submit(struct client *c, uint32_t msgid, const struct msg_operation_su
 	struct broker *b = c->broker;
 	int runtime = runtime_find(b->config, m);
 	const struct refusal *no = submit_refusal(b, m, runtime);
+	const char *fault = turn_submit_fault(m);
 	struct operation *op;
 	struct record r;
 	uint8_t digest[32];
@@ -278,6 +282,10 @@ operation_submit(struct client *c, uint32_t msgid, const struct msg_operation_su
 	STOP_POINT("broker.submit_received");
 	if (no != NULL) {
 		link_refuse(c->link, msgid, no->code, no->message, no->retryable);
+		return;
+	}
+	if (fault != NULL) { /* there is no turn (TU-10) */
+		link_refuse(c->link, msgid, "invalid_argument", fault, false);
 		return;
 	}
 	op = operation_create(c, msgid, m, (uint32_t)runtime);
@@ -461,6 +469,9 @@ turn_record(struct operation *op)
 	RECORD_TEXT(&r.m, cause, ending_desc(op->ending)->cause);
 	r.m.has_source = true;
 	r.m.source = record_source_envelope;
+	r.m.has_endedBy = true;
+	r.m.endedBy = op->turn->ended_by;
+	r.m.has_failClosed = r.m.failClosed = op->ending == ENDING_audit_unavailable;
 	r.m.has_bytes = true;
 	r.m.bytes = op->turn->output.n;
 	record_append(&r, JOURNAL_ENDING, NULL, NULL);

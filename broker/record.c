@@ -63,7 +63,7 @@ record_common(struct fields *ret, const struct operation *op)
 	RECORD_TEXT(&m, runtime, config->runtimes[op->runtime].id);
 	if (op->turn != NULL) {
 		RECORD_TEXT(&m, actor, op->turn->agent);
-		RECORD_TEXT(&m, purpose, config->purpose);
+		RECORD_TEXT(&m, purpose, op->turn->context.purpose);
 	}
 	return protocol_pack_fields(ret, MSG_record, &m);
 }
@@ -96,6 +96,7 @@ record_denial(struct record *r, const struct decision *d)
 	r->m.outcome = record_outcome_denied;
 	RECORD_TEXT(&r->m, reason, verdict_name(d->verdict));
 	RECORD_TEXT(&r->m, cause, decision_cause(d));
+	r->m.has_failClosed = r->m.failClosed = verdict_fails_closed(d->verdict);
 	if (closest != NULL)
 		RECORD_TEXT(&r->m, grant, closest->id);
 	if (detail != NULL)

@@ -1,4 +1,4 @@
-#include "broker/broker.h"
+#include "broker/turn_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,15 +24,21 @@ turn_create(struct operation *op, const struct msg_operation_submit *m)
 	if (t->agent == NULL || t->catalogue == NULL)
 		return -1;
 	snprintf(t->agent, n, "agent:%s", id);
+	if (m->has_purpose && (t->purpose = slice_dup(m->purpose)) == NULL)
+		return -1;
+	if (turn_narrow(t, config, m) < 0)
+		return -1;
 	t->context = (struct context){
 		.actor = t->agent,
 		.authority = config->authority,
 		.owner = config->owner,
 		.namespace = config->namespace,
-		.purpose = config->purpose,
+		.purpose = t->purpose != NULL ? t->purpose : config->purpose,
 		.admitted_at_ms = clock_wall_ms(),
 		.revision = grant_set_revision(op->broker->grant_set),
 	};
+	t->context_fault = turn_context_fault(op, m);
+	t->ended_by = ended_by_envelope;
 	t->max_steps = m->has_maxSteps && m->maxSteps < config->max_steps
 	    ? (uint32_t)m->maxSteps : config->max_steps;
 	t->max_calls = m->has_maxToolCalls && m->maxToolCalls < config->max_tool_calls
@@ -41,10 +47,14 @@ turn_create(struct operation *op, const struct msg_operation_submit *m)
 		buf_add(&t->message, m->message.p, m->message.n);
 	else
 		pack_map(&t->message, 0);
+	if (m->has_state)
+		buf_add(&t->state, m->state.p, m->state.n);
+	if (m->has_metadata)
+		buf_add(&t->input_metadata, m->metadata.p, m->metadata.n);
 	if (op->deadline_at_ms != 0 && config->drain_grace_ms > 0)
 		t->drain_at_ms = op->deadline_at_ms > config->drain_grace_ms
 		    ? op->deadline_at_ms - config->drain_grace_ms : 1;
-	return t->message.failed ? -1 : 0;
+	return t->message.failed || t->state.failed || t->input_metadata.failed ? -1 : 0;
 }
 
 void
@@ -53,10 +63,14 @@ turn_destroy(struct turn *t)
 	if (t == NULL)
 		return;
 	free(t->agent);
+	free(t->purpose);
+	free(t->asked);
 	free(t->catalogue);
 	free(t->code_own);
 	escalate_forget(t->ask);
 	buf_finish(&t->message);
+	buf_finish(&t->state);
+	buf_finish(&t->input_metadata);
 	buf_finish(&t->annotations);
 	buf_finish(&t->error_message);
 	buf_finish(&t->output);
@@ -119,6 +133,7 @@ admission_record(struct operation *op, const struct decision *d, const char *run
 		RECORD_TEXT(&r.m, grant, d->grant->id);
 		r.m.has_uses = d->grant->bounded;
 		r.m.uses = 1;
+		r.m.has_consumed = r.m.consumed = d->grant->bounded;
 	} else {
 		record_denial(&r, d);
 	}
@@ -144,6 +159,32 @@ catalogue_record(struct operation *op)
 	return ret;
 }
 
+/* Without authority or admission neither runtime nor catalogue is touched (TU-11, TU-14). */
+static void
+turn_deny(struct operation *op, const char *code)
+{
+	op->turn->status = "denied";
+	op->turn->code = code;
+	operation_end(op, ENDING_completed);
+}
+
+/* Effective: authorised, enabled, and asked for (TU-13). */
+static void
+catalogue_fill(struct operation *op, uint64_t now_ms)
+{
+	struct config *config = op->config;
+	struct turn *t = op->turn;
+
+	for (size_t i = 0; i < config->ntools; i++) {
+		const struct config_tool *tool = &config->tools[i];
+
+		if ((t->asked == NULL || t->asked[i]) && config_is_enabled(config, tool) &&
+		    judge_offer(op->broker->grant_set, &t->context, tool, now_ms) ==
+			VERDICT_allowed)
+			t->catalogue[t->ncatalogue++] = tool;
+	}
+}
+
 void
 turn_admit(struct operation *op)
 {
@@ -153,6 +194,10 @@ turn_admit(struct operation *op)
 	uint64_t now = clock_wall_ms();
 	struct decision d;
 
+	if (t->context_fault != NULL) {
+		turn_deny(op, t->context_fault);
+		return;
+	}
 	if (authority_record(op) < 0) {
 		operation_end(op, ENDING_audit_unavailable);
 		return;
@@ -162,19 +207,13 @@ turn_admit(struct operation *op)
 		operation_end(op, ENDING_audit_unavailable);
 		return;
 	}
-	/* neither runtime nor catalogue is touched (TU-14) */
 	if (d.verdict != VERDICT_allowed) {
-		t->status = "denied";
-		t->code = verdict_name(d.verdict);
-		operation_end(op, ENDING_completed);
+		turn_deny(op, verdict_name(d.verdict));
 		return;
 	}
 	if (d.grant->bounded)
 		d.grant->spent++;
-	for (size_t i = 0; i < config->ntools; i++)
-		if (judge_offer(op->broker->grant_set, &t->context, &config->tools[i], now) ==
-		    VERDICT_allowed)
-			t->catalogue[t->ncatalogue++] = &config->tools[i];
+	catalogue_fill(op, now);
 	if (catalogue_record(op) < 0)
 		operation_end(op, ENDING_audit_unavailable);
 }

@@ -9,13 +9,25 @@
 /* What a runtime is told: its message, its tools, its reach; nothing of authority (TU-2). */
 
 static void
+annotations_pack(struct buf *b, const struct config_tool *tool)
+{
+	pack_map(b, 3);
+	pack_str(b, "readOnly");
+	pack_bool(b, tool->read_only);
+	pack_str(b, "destructive");
+	pack_bool(b, tool->destructive);
+	pack_str(b, "idempotent");
+	pack_bool(b, tool->effect == effect_read || tool->idempotent);
+}
+
+static void
 catalogue_pack(struct buf *b, const struct turn *t)
 {
 	pack_array(b, (uint32_t)t->ncatalogue);
 	for (size_t i = 0; i < t->ncatalogue; i++) {
 		const struct config_tool *tool = t->catalogue[i];
 
-		pack_map(b, 5);
+		pack_map(b, 6u + (tool->output.n > 0));
 		pack_str(b, "name");
 		pack_str(b, tool->name);
 		pack_str(b, "description");
@@ -24,8 +36,14 @@ catalogue_pack(struct buf *b, const struct turn *t)
 		pack_str(b, tool->namespace);
 		pack_str(b, "effect");
 		pack_str(b, tool->effect == effect_read ? "read" : "write");
+		pack_str(b, "annotations");
+		annotations_pack(b, tool);
 		pack_str(b, "input");
 		pack_raw(b, tool->input);
+		if (tool->output.n == 0)
+			continue;
+		pack_str(b, "output");
+		pack_raw(b, tool->output);
 	}
 }
 
@@ -96,7 +114,8 @@ started_event(struct operation *op)
 	struct buf *body = &op->broker->scratch;
 
 	body->n = 0;
-	pack_map(body, 5);
+	pack_map(body, 6);
+	turn_event(t, body, "turn.started");
 	pack_str(body, "kind");
 	pack_str(body, "status");
 	pack_str(body, "message");
@@ -109,7 +128,6 @@ started_event(struct operation *op)
 	pack_array(body, (uint32_t)t->ncatalogue);
 	for (size_t i = 0; i < t->ncatalogue; i++)
 		pack_str(body, t->catalogue[i]->name);
-	t->sequence++;
 	operation_event(op, event_type_progress, body);
 }
 
@@ -140,12 +158,18 @@ turn_run(struct operation *op)
 		.timeoutMs = op->deadline_at_ms == 0 ? UINT32_MAX
 		    : op->deadline_at_ms > now	     ? op->deadline_at_ms - now
 						     : 0,
+		.has_state = t->state.n > 0,
+		.state = buf_slice(&t->state),
+		.has_metadata = t->input_metadata.n > 0,
+		.metadata = buf_slice(&t->input_metadata),
 	};
 	if (!tools.failed && !context.failed)
 		r = link_request(l, MSG_operation_run, &run, &t->run_msgid);
 	buf_finish(&tools);
 	buf_finish(&context);
 	buf_finish(&t->message);
+	buf_finish(&t->state);
+	buf_finish(&t->input_metadata);
 	if (r < 0) {
 		op->limit_name = "turn request";
 		operation_end(op, ENDING_limit);

@@ -1,8 +1,11 @@
 #include "broker/broker.h"
 
+#include <assert.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/stop.h"
+#include "common/util.h"
 #include "common/walk.h"
 
 /* What comes back from a runtime, and what the host makes of it. */
@@ -31,6 +34,7 @@ static void
 turn_fail_as(struct turn *t, const struct wire_error *e)
 {
 	t->status = "failed";
+	t->ended_by = ended_by_runtime;
 	t->code_own = is_code_of_ours(e->code) ? NULL : slice_dup(e->code);
 	t->code = t->code_own != NULL ? t->code_own : "runtime_failed";
 	buf_add(&t->error_message, e->message.p, e->message.n);
@@ -59,6 +63,7 @@ turn_on_outcome(struct operation *op, const struct message *m)
 	} else if (o->status == outcome_status_complete && !o->has_error && !o->has_reason) {
 		t->status = "succeeded";
 		t->code = "";
+		t->ended_by = ended_by_runtime;
 		if (o->has_output)
 			buf_add(&t->output, o->output.p, o->output.n);
 	} else if (o->status == outcome_status_fail && o->has_error && !o->has_output &&
@@ -101,6 +106,55 @@ turn_conclude(struct operation *op)
 		buf_add(&t->error_message, e->doc, strlen(e->doc));
 	}
 	t->retryable = t->retryable && !t->unsafe; /* TU-56 */
+	t->last = t->sequence++;
+}
+
+static void
+event_pack(struct buf *body, uint64_t sequence, const char *type, const char *source)
+{
+	char id[40];
+
+	broker_mint(id, "e");
+	pack_str(body, "event");
+	pack_map(body, 4u + (source != NULL));
+	pack_str(body, "id");
+	pack_str(body, id);
+	pack_str(body, "sequence");
+	pack_uint(body, sequence);
+	pack_str(body, "type");
+	pack_str(body, type);
+	pack_str(body, "at");
+	pack_uint(body, clock_wall_ms());
+	if (source == NULL)
+		return;
+	pack_str(body, "source");
+	pack_str(body, source);
+}
+
+void
+turn_event(struct turn *t, struct buf *body, const char *type)
+{
+	if (body != NULL)
+		event_pack(body, t->sequence, type, NULL);
+	t->sequence++;
+}
+
+/* The last event of a turn is its result, and travels with that. */
+static void
+last_event_pack(struct buf *b, const struct turn *t)
+{
+	static const struct {
+		const char *status, *type;
+	} types[] = { { "succeeded", "turn.completed" }, { "escalated", "turn.escalated" },
+		{ "failed", "turn.failed" }, { "denied", "turn.denied" },
+		{ "cancelled", "turn.cancelled" } };
+	size_t i = 0;
+
+	while (i < countof(types) && strcmp(types[i].status, t->status) != 0)
+		i++;
+	assert(i < countof(types));
+	event_pack(b, t->last, types[i].type, strcmp(t->status, "failed") != 0 ? NULL
+	    : t->ended_by == ended_by_runtime ? "runtime" : "envelope");
 }
 
 /* Packs the pairs of `map` whose key is neither annotated nor the host's own. */
@@ -144,7 +198,8 @@ turn_pack_result(const struct operation *op, struct buf *b)
 	struct buf metadata = { 0 };
 	uint32_t n;
 
-	pack_map(b, 2u + has_error + (t->output.n > 0) + (t->ask != NULL ? 2 : 0));
+	pack_map(b, 3u + has_error + (t->output.n > 0) + (t->ask != NULL ? 2 : 0));
+	last_event_pack(b, t);
 	pack_str(b, "status");
 	pack_str(b, t->status);
 	if (t->output.n > 0) {
@@ -173,11 +228,15 @@ turn_pack_result(const struct operation *op, struct buf *b)
 	buf_add(b, metadata.p, metadata.n);
 	buf_add(b, t->annotations.p, t->annotations.n);
 	pack_str(b, "runtime"); /* the host's word, which nobody can forge (TU-6) */
-	pack_map(b, 2);
+	pack_map(b, 2u + (r->metadata.n > 0));
 	pack_str(b, "id");
 	pack_str(b, r->id);
 	pack_str(b, "version");
 	pack_str(b, r->version);
+	if (r->metadata.n > 0) {
+		pack_str(b, "metadata");
+		pack_raw(b, r->metadata);
+	}
 	b->failed = b->failed || metadata.failed;
 	buf_finish(&metadata);
 }
@@ -198,10 +257,10 @@ turn_handle_emit(struct operation *op, uint32_t msgid, const struct msg_event_em
 		    "this turn has emitted as much as one may", false);
 		return;
 	}
-	t->sequence++;
 	t->event_bytes += m->data.n;
 	body->n = 0;
-	pack_map(body, 3);
+	pack_map(body, 4);
+	turn_event(t, body, "runtime.event");
 	pack_str(body, "kind");
 	/* wrapped: nothing the runtime says is turn.* (TU-5) */
 	pack_str(body, "runtime_event");

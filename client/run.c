@@ -9,9 +9,11 @@
 #include "client/text.h"
 #include "common/endings.h"
 #include "common/util.h"
+#include "common/walk.h"
 
 struct run {
 	struct buf message;	       /* packed */
+	struct buf tools, namespaces;  /* packed lists */
 	struct text_filter filters[2]; /* by enum stream; used for terminals only */
 	bool terminal[2];
 	bool mid_line; /* the runtime's last byte on standard output was no newline */
@@ -34,6 +36,14 @@ run_fill(struct operation *op, struct msg_operation_submit *m)
 	m->maxSteps = o->max_steps;
 	m->has_maxToolCalls = o->has_max_tool_calls;
 	m->maxToolCalls = o->max_tool_calls;
+	m->has_tools = o->has_tools;
+	m->tools = buf_slice(&run->tools);
+	m->has_namespaces = o->has_namespaces;
+	m->namespaces = buf_slice(&run->namespaces);
+	m->has_purpose = o->has_run_purpose;
+	m->purpose = slice_of(o->has_run_purpose ? o->run_purpose : "");
+	m->has_trace = o->has_trace;
+	m->trace = slice_of(o->has_trace ? o->trace : "");
 }
 
 static void
@@ -144,6 +154,20 @@ static const struct operation_mode run_mode = {
 	.every_signal_cancels = true,
 };
 
+/* "a,b" as a list. */
+static void
+pack_names(const char *text, struct buf *out)
+{
+	uint32_t n = 1;
+	const char *s;
+
+	for (s = text; *s != '\0'; s++)
+		n += *s == ',';
+	pack_array(out, n);
+	for (s = text; n > 0; n--, s += strcspn(s, ",") + 1)
+		pack_str_n(out, s, strcspn(s, ","));
+}
+
 int
 run_main(const struct options *o, int argc, char **argv)
 {
@@ -153,10 +177,17 @@ run_main(const struct options *o, int argc, char **argv)
 
 	run.terminal[stream_stdout] = isatty(STDOUT_FILENO);
 	run.terminal[stream_stderr] = isatty(STDERR_FILENO);
+	err[0] = '\0';
 	if (input_pack(o->has_message ? o->message : "{}", &run.message, err) < 0)
 		text_say("--message: %s", err);
-	else
+	pack_names(o->has_tools ? o->tools : "", &run.tools);
+	pack_names(o->has_namespaces ? o->namespaces : "", &run.namespaces);
+	if (run.tools.failed || run.namespaces.failed)
+		text_say("out of memory");
+	else if (err[0] == '\0')
 		status = operation_perform(&run_mode, &run, o, argc, argv);
 	buf_finish(&run.message);
+	buf_finish(&run.tools);
+	buf_finish(&run.namespaces);
 	return status;
 }

@@ -413,6 +413,7 @@ class Turns:
             client = self.host.client()
             turn, event = client.turn(**(submit or {}))
             self.client, self.event, self.records = client, event, self.host.records()
+            self.host_log = self.host.log_text()
             return turn
 
     def record(self, type, **members):

@@ -181,6 +181,7 @@ class Turn(Turns, unittest.TestCase):
         self.run_turn(runtime(work))
         wrapped = [e["body"] for e in self.client.events
                    if e["body"].get("kind") == "runtime_event"]
+        self.assertEqual([b.pop("event")["type"] for b in wrapped], ["runtime.event"])
         self.assertEqual(wrapped, [{"kind": "runtime_event", "type": "turn.completed",
                                     "data": {"forged": True}}])
 

@@ -207,6 +207,14 @@ class Private(Cli):
         self.assertEqual(self.log()["submit"], {"kind": "command", "timeoutMs": 60000,
                                                 "input": True})
 
+    def test_what_a_turn_is_narrowed_to(self):
+        self.run_events([["completed", {"turn": {"status": "succeeded"}}]], "run", "--tools",
+                        "a.b,c", "--namespaces", "files", "--purpose", "p q", "--trace", "t-9",
+                        "--", "x")
+        self.assertEqual(self.log()["submit"], {
+            "kind": "turn", "message": {}, "tools": ["a.b", "c"], "namespaces": ["files"],
+            "purpose": "p q", "trace": "t-9"})
+
     def test_standard_streams_may_be_closed(self):
         script = f'exec "{self.caisson}" run -- agent 0<&- 1>&- 2>&-'
         env = self.environment("events", FAKE_EVENTS=json.dumps(

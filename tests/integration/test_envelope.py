@@ -4,7 +4,7 @@ journal's failures."""
 
 import unittest
 
-from broker_host import Turns, grant, invoke, runtime, tool
+from broker_host import DONE, Host, Turns, grant, invoke, ok, one_call, runtime, serve, tool
 
 READ, WRITE = tool("files.read"), tool("files.write", "write", action="write")
 DOCS, WRITES = grant("g-docs", ["docs"], ["read"]), grant("g-write", ["docs"], ["write"])
@@ -12,6 +12,210 @@ DOCS, WRITES = grant("g-docs", ["docs"], ["read"]), grant("g-write", ["docs"], [
 
 class Envelope(Turns, unittest.TestCase):
     TOOLS, GRANTS = [READ, WRITE], [DOCS, WRITES]
+
+
+class Submission(Envelope):
+    """What a client may ask of a turn, and what it may claim (TU-10, TU-11, TU-13)."""
+
+    def refusal(self, **params):
+        with Host(worker=runtime(lambda child, params: DONE), provider=serve(lambda p: ok()),
+                  tools=self.TOOLS, grants=self.GRANTS) as host:
+            client = host.client()
+            error, _ = client.expect_reply(client.request("operation.submit", **params))
+            self.assertEqual(host.children, [])
+            self.assertNotIn("operation.accepted", [r["type"] for r in host.records()])
+            return error["code"] if error else None
+
+    def test_what_is_malformed_is_refused_and_no_turn(self):  # TU-10
+        for malformed in ({"tools": ["a", "a"]}, {"tools": [7]}, {"tools": [""]},
+                          {"tools": ["x" * 257]}, {"tools": [f"t{n}" for n in range(513)]},
+                          {"namespaces": ["n", "n"]}, {"namespaces": ["a\n"]},
+                          {"namespaces": [f"n{n}" for n in range(257)]},
+                          {"purpose": "a\x01b"}, {"trace": "\x1b[31m"},
+                          {"message": list(range(20000)), "state": list(range(20000))}):
+            with self.subTest(repr(malformed)[:60]):
+                self.assertEqual(self.refusal(kind="turn", **malformed), "invalid_argument")
+        for of_a_turn in ({"tools": []}, {"purpose": "x"}, {"state": 1}, {"actor": "agent:a"}):
+            self.assertEqual(self.refusal(kind="command", **of_a_turn), "invalid_argument")
+
+    def test_an_unknown_runtime_is_not_found(self):  # TU-8
+        for name in ("none", "command", "Test", "test\n"):
+            self.assertEqual(self.refusal(kind="turn", runtime=name), "not_found", name)
+
+    def test_a_context_that_does_not_fit_is_denied_before_anything_runs(self):  # TU-11
+        started = []
+        for claim, code in (
+                ({"actor": "agent:other"}, "actor_mismatch"),
+                ({"actor": "human:op", "receiver": "agent:x"}, "actor_mismatch"),
+                ({"receiver": "agent:tes"}, "receiver_mismatch"),
+                ({"trace": "t", "messageTrace": "u"}, "message_context_mismatch"),
+                ({"messageTrace": "u"}, "message_context_mismatch"),
+                ({"purpose": "test", "messagePurpose": "tes"}, "message_context_mismatch"),
+                ({"purpose": "audit", "messagePurpose": "test"}, "message_context_mismatch")):
+            turn = self.run_turn(lambda child: started.append(1), submit=claim)
+            self.assertEqual((turn["status"], turn["error"]["code"]), ("denied", code), claim)
+            self.assertEqual(turn["event"]["type"], "turn.denied")
+            self.assertEqual(turn["event"]["sequence"], 0)
+            self.assertEqual(self.client.kinds(), ["accepted", "completed"])
+            r = self.record("turn.ended")
+            self.assertEqual((r["status"], r["reason"]), ("denied", code))
+            self.assertNotIn("authority.resolved", [r["type"] for r in self.records])
+        self.assertEqual(started, [])
+
+    def test_a_context_that_fits_is_the_turns(self):  # TU-11
+        seen = []
+        turn = self.run_turn(
+            runtime(lambda child, params: seen.append(params) or DONE),
+            submit={"actor": "agent:test", "receiver": "agent:test", "trace": "t-77",
+                    "messageTrace": "t-77", "purpose": "audit", "messagePurpose": "audit",
+                    "state": {"n": [1]}, "metadata": {"m": None}})
+        self.assertEqual(turn["status"], "succeeded")
+        context = seen[0]["context"]
+        self.assertEqual((context["traceId"], context["purpose"]), ("t-77", "audit"))
+        self.assertEqual((seen[0]["state"], seen[0]["metadata"]), ({"n": [1]}, {"m": None}))
+        for r in self.records:
+            if "operation" in r:
+                self.assertEqual((r["trace"], r["purpose"]), ("t-77", "audit"), r)
+
+    def test_a_grant_for_other_purposes_does_not_count(self):  # TU-39
+        only = grant("g-docs", ["docs"], ["read"], purposes=["audit", "repair"])
+        for purpose, code in (("audit", None), ("test", "tool_unavailable"),
+                              ("audits", "tool_unavailable")):
+            turn = self.run_turn(one_call(path="docs/a"), grants=[only],
+                                 submit={"purpose": purpose})
+            self.assertEqual(turn["output"].get("error", {}).get("code"), code, purpose)
+
+
+class Catalogue(Envelope):
+    """Effective tools are those that are authorised, enabled and asked for (TU-13, TU-48)."""
+
+    TOOLS = [READ, WRITE, tool("mail.read", properties={"path": {"type": "string"}})]
+
+    def offered(self, submit=None, **config):
+        seen = []
+        self.run_turn(runtime(lambda child, params: seen.append(params) or DONE),
+                      submit=submit, **config)
+        return [t["name"] for t in seen[0]["tools"]]
+
+    def test_a_turn_can_only_narrow(self):  # TU-13
+        whole = ["files.read", "files.write", "mail.read"]
+        for submit, tools in (
+                ({}, whole), ({"tools": []}, []), ({"namespaces": []}, []),
+                ({"tools": ["mail.read", "files.read"]}, ["files.read", "mail.read"]),
+                ({"tools": ["no.such", "FILES.READ", "files.read\u00e9"]}, []),
+                ({"namespaces": ["mail"]}, ["mail.read"]),
+                ({"namespaces": ["mail", "none"], "tools": ["mail.read", "files.read"]},
+                 ["mail.read"])):
+            self.assertEqual(self.offered(submit), tools, submit)
+        # Asking for it is no authority.
+        self.assertEqual(self.offered({"tools": whole}, grants=[DOCS]),
+                         ["files.read", "mail.read"])
+
+    def test_a_namespace_that_is_off_stays_off_whatever_is_asked(self):  # TU-48
+        self.assertEqual(self.offered(toolNamespaces=["mail"]), ["mail.read"])
+        self.assertEqual(self.offered({"namespaces": ["files", "mail"]},
+                                      toolNamespaces=["mail"]), ["mail.read"])
+        self.assertEqual(self.offered({"tools": ["files.read"]}, toolNamespaces=["mail"]), [])
+        self.assertEqual(self.offered(toolNamespaces=[]), [])
+
+    def test_namespace_and_capability_are_independent(self):  # TU-27, TU-48
+        answers = []
+        for config in ({"toolNamespaces": ["mail"]}, {"grants": []}, {"tools": []}):
+            turn = self.run_turn(one_call(path="docs/a"), **config)
+            answers.append(turn["output"])
+            self.assertEqual(self.record("tool.refused")["source"], "envelope")
+        # Disabled, not granted and not there are one answer.
+        self.assertEqual(answers[0]["error"]["code"], "tool_unavailable")
+        self.assertEqual(answers, [answers[0]] * 3)
+
+    def test_a_catalogue_says_all_that_is_declared_of_a_tool(self):  # TU-13
+        text = {"type": "string"}
+        seen = []
+        self.run_turn(
+            runtime(lambda child, params: seen.extend(params["tools"]) or DONE),
+            tools=[{**READ, "description": "reads", "output": text},
+                   {**WRITE, "destructive": True, "idempotent": True}])
+        self.assertEqual(seen, [
+            {"name": "files.read", "description": "reads", "namespace": "files",
+             "effect": "read", "input": READ["input"], "output": text,
+             "annotations": {"readOnly": True, "destructive": False, "idempotent": True}},
+            {"name": "files.write", "description": "", "namespace": "files", "effect": "write",
+             "input": WRITE["input"],
+             "annotations": {"readOnly": False, "destructive": True, "idempotent": True}}])
+
+
+class Kernel(Envelope):
+    """What is asked of one call, in its order, and what comes back."""
+
+    def test_another_trace_is_refused_first_and_spends_nothing(self):
+        def work(child, params):
+            answers = []
+            for n, trace in enumerate(("other", params["context"]["traceId"])):
+                # Its arguments are wrong, too: that is not looked at.
+                arguments = {"path": 7} if n == 0 else {"path": "docs/a"}
+                answers.append(child.peer.call(
+                    "tool.invoke", operation=child.operation, id=str(n), tool="files.read",
+                    arguments=arguments, traceId=trace))
+            return {"status": "complete", "output": answers}
+        first, second = self.run_turn(
+            runtime(work), grants=[grant("once", ["docs"], ["read"], maxUses=1)])["output"]
+        self.assertEqual((first["status"], first["error"]["code"]),
+                         ("denied", "trace_mismatch"))
+        self.assertEqual(second["status"], "succeeded")
+        self.assertEqual(self.record("tool.refused")["source"], "kernel")
+
+    def test_a_tool_does_not_leave_the_tree_that_it_is_declared_for(self):  # TU-34
+        called = []
+        def work(child, params):
+            return {"status": "complete", "output": [
+                invoke(child, "files.read", str(n), path=path)
+                for n, path in enumerate(["docs/a", "docs", "docs2/a", "secret/a", ""])]}
+        every = grant("all", [], ["read"])
+        answers = self.run_turn(
+            runtime(work), serve(lambda p: called.append(p["path"]) or ok()), grants=[every],
+            tools=[{**READ, "ceiling": ["docs"]}])["output"]
+        self.assertEqual([a["status"] for a in answers],
+                         ["succeeded", "succeeded", "failed", "failed", "failed"])
+        self.assertEqual({a["error"]["code"] for a in answers[2:]},
+                         {"invalid_tool_requirement"})
+        self.assertEqual(called, [["docs", "a"], ["docs"]])
+        r = self.record("tool.refused", reason="invalid_tool_requirement", callId="3")
+        self.assertEqual((r["tool"], r["action"], r["resource"], r["path"]),
+                         ("files.read", "read", "workspace", ["secret", "a"]))
+
+    def test_a_result_is_checked_against_its_schema(self):
+        result = {"type": "object", "required": ["n"], "additionalProperties": False,
+                  "properties": {"n": {"type": "integer", "maximum": 3}}}
+        for output, fits in (({"n": 3}, True), ({"n": 4}, False), ({"n": "3"}, False),
+                             ({"n": 1, "m": 2}, False), ("s3cret", False), (None, False)):
+            turn = self.run_turn(one_call(path="docs/a"), serve(lambda p: ok(output)),
+                                 tools=[{**READ, "output": result}])
+            got = turn["output"]
+            self.assertEqual(got["status"], "succeeded" if fits else "failed", output)
+            if not fits:
+                self.assertEqual(got["error"]["code"], "invalid_tool_result")
+                self.assertEqual(self.record("tool.invoked")["reason"], "invalid_tool_result")
+                self.assertNotIn("s3cret", repr((got, self.records)))
+
+    def test_a_write_whose_result_is_invalid_may_have_happened(self):  # TU-56
+        error = {"code": "x", "message": "", "retryable": True}
+
+        def work(child, params):
+            invoke(child, "files.write", path="docs/a")
+            return {"status": "fail", "error": error}
+        turn = self.run_turn(runtime(work), serve(lambda p: ok("text")),
+                             tools=[{**WRITE, "output": {"type": "integer"}}])
+        self.assertFalse(turn["error"]["retryable"])
+
+    def test_what_a_provider_says_of_its_own_failure_stays_here(self):
+        def provider(child):
+            child.peer.hello()
+            m = child.peer.receive()
+            child.peer.refuse(m[1], "internal", "Traceback: s3cret at /home/x")
+            child.killed.wait(20)
+        turn = self.run_turn(one_call(path="docs/a"), provider)
+        self.assertEqual(turn["output"]["error"]["code"], "tool_execution_failed")
+        self.assertNotIn("s3cret", repr((turn, self.records)) + self.host_log)
 
 
 class Ceiling(Envelope):
