@@ -7,13 +7,15 @@ import time
 import unittest
 
 import broker_host
-from broker_host import DONE, INVOKE, Client, Host, grant, invoke, ok, runtime, serve, tool
+from broker_host import INVOKE, Client, Host, grant, invoke, ok, runtime, serve, tool
 from wire import Closed, TIMEOUT
 
 READ, WRITE = tool("files.read"), tool("files.write", "write", action="write")
 APPEND = tool("files.append", "write", action="append")
 DOCS = grant("g-docs", ["docs"], ["read"])
 TOOLS = [READ, WRITE, APPEND]
+TREE = grant("root", ["tree"], ["read", "write"], subject="human:op", issuer="human:root",
+             delegationDepth=2, purposes=["test", "play"], notBefore=5, expiresAt=1 << 45)
 
 
 def capability(path, actions, scope="descendants", **members):
@@ -247,8 +249,6 @@ class Issue(Case):
 class Derive(Case):
     """TU-46: what is derived is never wider, and is refused by the word of what is wider."""
 
-    TREE = grant("root", ["tree"], ["read", "write"], subject="human:op", issuer="human:root",
-                 delegationDepth=2, purposes=["test", "play"], notBefore=5, expiresAt=1 << 45)
     LEAF = grant("leaf", ["tree"], ["read"], subject="human:op", issuer="human:root")
     BOUNDED = grant("bounded", ["tree"], ["read"], subject="human:op", issuer="human:root",
                     delegationDepth=2, maxUses=5)
@@ -258,7 +258,7 @@ class Derive(Case):
 
     def host(self, *args, **config):
         return super().host(*args, **{"grants": [
-            self.TREE, self.LEAF, self.BOUNDED, self.LATER], **config})
+            TREE, self.LEAF, self.BOUNDED, self.LATER], **config})
 
     def test_what_is_left_out_is_inherited_and_written_down(self):
         host = self.host(reads("tree/a", "tree/b/c", "elsewhere"))
@@ -416,7 +416,7 @@ class Revoke(Case):
             arrived.set()
             answer.wait(TIMEOUT)
             return ok()
-        host = self.host(reads("tree/a"), serve(effect), grants=[Derive.TREE])
+        host = self.host(reads("tree/a"), serve(effect), grants=[TREE])
         client, other = host.client(), host.client()
         issue(client, below("tree"), parent="root")
         operation = client.submit()
@@ -570,7 +570,6 @@ class Why(Case):
         host.round()
         self.assertEqual(host.records(), before)
         self.assertEqual(self.output(client), [""])
-
 
 if __name__ == "__main__":
     unittest.main()
