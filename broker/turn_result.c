@@ -41,6 +41,18 @@ turn_fail_as(struct turn *t, const struct wire_error *e)
 	t->retryable = e->retryable;
 }
 
+/* TU-53: a loop that asks for nothing new while its turn drains says that there is no outcome.  The
+ * turn ends as it would at the deadline, and sooner; to say so at any other time fails it. */
+static bool
+is_drained(const struct turn *t, const struct message *m)
+{
+	const struct msg_operation_run_reply *o = &m->u.operation_run_reply;
+
+	return t->draining && !m->failed && o->status == outcome_status_fail && o->has_error &&
+	    !o->has_output && !o->has_reason &&
+	    slice_is(o->error.code, ending_desc(ENDING_drained)->turn_code);
+}
+
 void
 turn_on_outcome(struct operation *op, const struct message *m)
 {
@@ -56,6 +68,11 @@ turn_on_outcome(struct operation *op, const struct message *m)
 	}
 	if (t->outage) { /* whoever swallows the refusal does not save the turn (TU-55) */
 		operation_end(op, ENDING_audit_unavailable);
+		return;
+	}
+	if (is_drained(t, m)) {
+		buf_add(&t->metadata, o->metadata.p, o->metadata.n);
+		operation_end(op, ENDING_drained);
 		return;
 	}
 	if (m->failed) {

@@ -306,6 +306,25 @@ class Endings(unittest.TestCase):
         self.assertEqual(event["body"]["turn"]["status"], "succeeded")
         self.assertEqual(event["body"]["turn"]["output"]["error"]["code"], "turn_draining")
 
+    def test_a_loop_that_drains_ends_its_turn_before_the_deadline(self):  # TU-53
+        def work(child, params):
+            self.assertEqual(child.peer.receive()[1], "operation.drain")
+            return {"status": "fail", "error": {"code": "turn_cancelled", "message": "mine"},
+                    "metadata": {"k": 1}}
+        event = self.ending(self.host(runtime(work), drainGraceMs=600000), timeoutMs=600000)
+        self.assert_cause(event, kind="drained")
+        turn = event["body"]["turn"]
+        self.assertEqual((turn["status"], turn["error"]["code"], turn["error"]["retryable"]),
+                         ("cancelled", "turn_cancelled", True))
+        self.assertNotEqual(turn["error"]["message"], "mine")
+        self.assertEqual(turn["metadata"]["k"], 1)
+
+    def test_a_turn_that_does_not_drain_is_not_cancelled_by_its_runtime(self):  # TU-53
+        event = self.ending(self.host(runtime(lambda child, params: {
+            "status": "fail", "error": {"code": "turn_cancelled", "message": ""}})))
+        self.assertEqual((event["body"]["turn"]["status"], event["body"]["turn"]["error"]["code"]),
+                         ("failed", "runtime_failed"))
+
     def test_cancel_is_acknowledged_and_twice_is_once(self):  # D-6
         running = threading.Event()
 
