@@ -39,8 +39,8 @@ class Installed(unittest.TestCase):
         make = ["make", "-s", "-C", root, f"B={BUILD}", f"DESTDIR={self.dir}/there", "PREFIX=/usr"]
         subprocess.run([*make, "--old-file=all", "install"], check=True, timeout=60,
                        stdout=subprocess.DEVNULL)
-        for source, target in (("worker/sdk/caisson.py", "share/caisson/caisson.py"),
-                               ("worker/sdk/caisson.mjs", "share/caisson/caisson.mjs"),
+        copied = [f"caisson{part}.{kind}" for part in ("", "_loop") for kind in ("py", "mjs")]
+        for source, target in (*((f"worker/sdk/{name}", f"share/caisson/{name}") for name in copied),
                                ("worker/sdk/caisson.h", "include/caisson.h"),
                                (BUILD / "lib/libcaisson-runtime.a", "lib/libcaisson-runtime.a")):
             self.assertEqual((self.dir / "there/usr" / target).read_bytes(),

@@ -19,7 +19,7 @@ EXAMPLES = wire.ROOT / "examples"
 
 class Size(unittest.TestCase):
     def test_whoever_copies_an_sdk_can_read_it(self):
-        for path in wire.SDK.glob("caisson.*"):
+        for path in wire.SDK.glob("caisson*.*"):
             with self.subTest(path=path.name):
                 self.assertLess(len(path.read_text(encoding="utf-8").splitlines()), 400)
 
@@ -171,6 +171,14 @@ class Python(unittest.TestCase):
                         lambda: turn.invoke("", {}),
                         lambda: turn.invoke("t", {"x": float("nan")}),
                         lambda: turn.invoke("t", {1: 2}),
+                        lambda: turn.invoke("t", [1]),
+                        lambda: turn.invoke("t\\0", {}),
+                        lambda: turn.invoke(7, {}),
+                        lambda: turn.invoke("t", {}, step=-1),
+                        lambda: turn.invoke("t", {}, step=0.5),
+                        lambda: turn.invoke("t", {}, step=True),
+                        lambda: turn.invoke("t", {}, step=1 << 32),
+                        lambda: turn.emit("\\ud800"),
                         lambda: turn.emit("e", "y" * (64 << 10)),
                         lambda: turn.annotate("k" * 129, 1)):
                 try:
@@ -178,7 +186,7 @@ class Python(unittest.TestCase):
                 except caisson.ProtocolError:
                     refused += 1
             return refused if turn.message else "y" * (768 << 10)""")
-        self.assertEqual(b.turn(True), {"status": "complete", "output": 6})
+        self.assertEqual(b.turn(True), {"status": "complete", "output": 14})
         self.assertEqual(b.turn(False)["error"]["message"], "ProtocolError")
 
     def test_drain_is_seen_and_cancel_ends_every_wait(self):

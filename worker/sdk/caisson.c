@@ -7,109 +7,6 @@
 
 #define PROTOCOL  1
 #define FRAME_MAX (1u << 20) /* bytes */
-#define DEPTH_MAX 32	     /* containers in containers, the frame included */
-
-/* How each type looks: `count` numbers from `from` on stand in the first byte, from `fix` on;
- * others follow it, `width` bytes wide after `code`, twice as wide after the next code, ... */
-static const struct kind {
-	uint8_t fix, count, code, codes, width;
-	int8_t from;
-} kinds[] = {
-	[CAISSON_NIL] = { 0xc0, 1, 0, 0, 0, 0 },
-	[CAISSON_BOOL] = { 0xc2, 2, 0, 0, 0, 0 },
-	[CAISSON_UINT] = { 0x00, 128, 0xcc, 4, 1, 0 },
-	[CAISSON_INT] = { 0xe0, 32, 0xd0, 4, 1, -32 },
-	[CAISSON_REAL] = { 0, 0, 0xcb, 1, 8, 0 },
-	[CAISSON_STR] = { 0xa0, 32, 0xd9, 3, 1, 0 },
-	[CAISSON_BIN] = { 0, 0, 0xc4, 3, 1, 0 },
-	[CAISSON_ARRAY] = { 0x90, 16, 0xdc, 2, 2, 0 },
-	[CAISSON_MAP] = { 0x80, 16, 0xde, 2, 2, 0 },
-};
-
-struct caisson_head
-caisson_head(struct caisson_value v)
-{
-	unsigned b = v.n > 0 ? v.p[0] : 0xc1, t = CAISSON_NIL;
-	struct caisson_head h = { CAISSON_NONE, 0, 0 };
-	const struct kind *k = kinds + t;
-	size_t size, i;
-
-	while (t <= CAISSON_MAP && b - k->fix >= k->count && b - k->code >= k->codes)
-		k = kinds + ++t;
-	if (t > CAISSON_MAP)
-		return h;
-	if (b - k->fix < k->count)
-		return (struct caisson_head){ t, (uint64_t)k->from + b - k->fix, 1 };
-	size = 1 + ((size_t)k->width << (b - k->code));
-	if (size > v.n)
-		return h;
-	h.n = t == CAISSON_INT && v.p[1] & 0x80 ? UINT64_MAX : 0;
-	for (i = 1; i < size; i++)
-		h.n = h.n << 8 | v.p[i];
-	return (struct caisson_head){ t, h.n, size };
-}
-
-bool
-caisson_take(struct caisson_value *rest, struct caisson_value *ret)
-{
-	uint64_t left[DEPTH_MAX + 2] = { 1 }; /* values that are to come, at each depth */
-	struct caisson_value v = *rest;
-	struct caisson_cursor it;
-	unsigned depth = 0;
-	size_t bytes;
-
-	while (left[0] > 0 || depth > 0) {
-		it = caisson_iterate(*rest);
-		(void)caisson_bytes(*rest, &bytes);
-		if (caisson_type(*rest) == CAISSON_NONE || bytes > it.rest.n ||
-		    depth > DEPTH_MAX)
-			return false;
-		*rest = (struct caisson_value){ it.rest.p + bytes, it.rest.n - bytes };
-		left[depth]--;
-		if (it.left > 0)
-			left[++depth] = it.left;
-		while (depth > 0 && left[depth] == 0)
-			depth--;
-	}
-	*ret = (struct caisson_value){ v.p, v.n - rest->n };
-	return true;
-}
-
-void
-caisson_put_raw(struct caisson_writer *w, const void *p, size_t n)
-{
-	uint8_t *grown;
-
-	if (w->error == 0 && w->cap - w->n < n) {
-		w->cap = 2 * (w->n + n) + 256;
-		grown = realloc(w->p, w->cap);
-		w->error = grown == NULL ? -ENOMEM : 0;
-		w->p = grown == NULL ? w->p : grown;
-	}
-	if (w->error == 0 && n > 0) {
-		memcpy(w->p + w->n, p, n);
-		w->n += n;
-	}
-}
-
-void
-caisson_put_head(struct caisson_writer *w, enum caisson_type type, uint64_t n)
-{
-	const struct kind *k = kinds + type;
-	/* What has to fit: a negative number is as wide as its complement and a sign. */
-	uint64_t most = type == CAISSON_INT ? ~n << 1 : n;
-	unsigned width = k->width, code = k->code, i;
-	uint8_t bytes[9];
-
-	while (width > 0 && width < 8 && most >> 8 * width != 0)
-		width *= 2, code++;
-	if (n - (uint64_t)k->from < k->count)
-		width = 0, code = k->fix + (unsigned)n - (unsigned)k->from;
-	bytes[0] = (uint8_t)code;
-	for (i = width; i > 0; i--, n >>= 8)
-		bytes[i] = (uint8_t)n;
-	caisson_put_raw(w, bytes, 1 + width);
-}
 
 /* A message that arrives, or has arrived and nobody has taken. */
 struct frame {
@@ -145,6 +42,12 @@ static const struct {
 	[CAISSON_ESCALATE] = { NULL, "status", "reason", 16, 4096 + 3 },
 };
 
+static bool
+value_equal(struct caisson_value a, struct caisson_value b)
+{
+	return a.n == b.n && a.n > 0 && memcmp(a.p, b.p, a.n) == 0;
+}
+
 /* Takes a whole frame apart; true if it is kept. */
 static int
 handle(struct caisson *c, struct frame *f)
@@ -177,8 +80,10 @@ handle(struct caisson *c, struct frame *f)
 	}
 	if (!caisson_is(f->what, "operation.drain") && !caisson_is(f->what, "operation.cancel"))
 		return -EPROTO;
-	c->state |=
-	    caisson_is(f->what, "operation.drain") ? CAISSON_DRAINING : CAISSON_CANCELLED;
+	if (c->run != NULL && value_equal(caisson_get(f->body, "operation"),
+				  caisson_get(c->run->body, "operation")))
+		c->state |= caisson_is(f->what, "operation.drain") ? CAISSON_DRAINING
+								   : CAISSON_CANCELLED;
 	return 0;
 }
 
@@ -254,22 +159,49 @@ end_turn(struct caisson *c)
 }
 
 int
-caisson_start(struct caisson *c, enum caisson_request kind, const char *name,
-    const struct caisson_writer *value, uint32_t *ret_call)
+caisson_check(enum caisson_request kind, const char *name, struct caisson_value value)
+{
+	if (name[0] == '\0' || value.n == 0 ||
+	    (kind == CAISSON_INVOKE && caisson_type(value) != CAISSON_MAP))
+		return -EINVAL;
+	if (strlen(name) > forms[kind].name_max || value.n > forms[kind].value_max ||
+	    !caisson_fits(value))
+		return -EMSGSIZE;
+	return 0;
+}
+
+/* The operation that a request belongs to, and the name that a call has. */
+static void
+put_origin(struct caisson_writer *w, struct caisson *c, enum caisson_request kind)
+{
+	char id[16];
+
+	caisson_put_str(w, "operation");
+	caisson_put_value(w, caisson_get(c->run->body, "operation"));
+	if (kind == CAISSON_INVOKE) {
+		caisson_put_str(w, "id");
+		caisson_put_str_n(w, id, (size_t)snprintf(id, sizeof id, "c%u", c->msgid));
+	}
+}
+
+int
+caisson_start_with(struct caisson *c, enum caisson_request kind, const char *name,
+    const struct caisson_writer *value, const struct caisson_option *options, size_t n,
+    uint32_t *ret_call)
 {
 	bool reply = forms[kind].method == NULL, of_turn = !reply && kind != CAISSON_HELLO;
 	struct caisson_writer w = { NULL, 0, 0, 0 };
-	char id[16];
-	int error;
+	int error = value->error;
+	size_t i;
 
-	if (value->error < 0)
-		return value->error;
-	if (name[0] == '\0' || value->n == 0 || (c->run == NULL && kind != CAISSON_HELLO))
-		return -EINVAL;
-	if (strlen(name) > forms[kind].name_max || value->n > forms[kind].value_max)
-		return -EMSGSIZE;
-	if (of_turn && c->state & CAISSON_CANCELLED)
-		return -ECANCELED;
+	if (error == 0)
+		error = caisson_check(kind, name, (struct caisson_value){ value->p, value->n });
+	if (error == 0 && c->run == NULL && kind != CAISSON_HELLO)
+		error = -EINVAL;
+	if (error == 0 && of_turn && c->state & CAISSON_CANCELLED)
+		error = -ECANCELED;
+	if (error < 0)
+		return error;
 	caisson_put_raw(&w, "\0\0\0", 4);
 	caisson_put_array(&w, 4);
 	caisson_put_uint(&w, reply);
@@ -280,24 +212,68 @@ caisson_start(struct caisson *c, enum caisson_request kind, const char *name,
 		caisson_put_str(&w, forms[kind].method);
 		caisson_put_array(&w, 1);
 	}
-	caisson_put_map(&w, 2 + of_turn + (kind == CAISSON_INVOKE));
+	caisson_put_map(&w, 2 + n + of_turn + (kind == CAISSON_INVOKE));
 	caisson_put_str(&w, forms[kind].name);
 	caisson_put_str(&w, name);
 	caisson_put_str(&w, forms[kind].value);
 	caisson_put_raw(&w, value->p, value->n);
-	if (of_turn) {
-		caisson_put_str(&w, "operation");
-		caisson_put_value(&w, caisson_get(c->run->body, "operation"));
+	for (i = 0; i < n; i++) {
+		caisson_put_str(&w, options[i].name);
+		caisson_put_value(&w, options[i].value);
 	}
-	if (kind == CAISSON_INVOKE) {
-		caisson_put_str(&w, "id");
-		caisson_put_str_n(&w, id, (size_t)snprintf(id, sizeof id, "c%u", c->msgid));
-	}
+	if (of_turn)
+		put_origin(&w, c, kind);
 	error = flush(c, &w);
 	if (error == 0 && reply)
 		end_turn(c);
 	c->in_flight += error == 0 && !reply;
 	*ret_call = c->msgid;
+	return error;
+}
+
+int
+caisson_tell(struct caisson *c, enum caisson_request kind, const char *name,
+    const struct caisson_writer *value)
+{
+	struct caisson_result r;
+	uint32_t call;
+	int error = caisson_start(c, kind, name, value, &call);
+
+	if (error == 0)
+		error = caisson_call_wait(c, call, &r);
+	if (error < 0)
+		return error;
+	caisson_result_finish(&r);
+	return r.status == CAISSON_SUCCEEDED ? 0 : -EPERM;
+}
+
+int
+caisson_fail(struct caisson *c, const char *code, const char *message)
+{
+	struct caisson_writer w = { NULL, 0, 0, 0 };
+	uint32_t none;
+	int error;
+
+	caisson_put_map(&w, 2);
+	caisson_put_str(&w, "code");
+	caisson_put_str(&w, code);
+	caisson_put_str(&w, "message");
+	caisson_put_str(&w, message);
+	error = caisson_start(c, CAISSON_FAIL, "fail", &w, &none);
+	caisson_writer_finish(&w);
+	return error;
+}
+
+int
+caisson_escalate(struct caisson *c, const char *reason)
+{
+	struct caisson_writer w = { NULL, 0, 0, 0 };
+	uint32_t none;
+	int error;
+
+	caisson_put_str(&w, reason);
+	error = caisson_start(c, CAISSON_ESCALATE, "escalate", &w, &none);
+	caisson_writer_finish(&w);
 	return error;
 }
 
@@ -332,6 +308,7 @@ caisson_call_wait(struct caisson *c, uint32_t call, struct caisson_result *ret)
 		.code = caisson_get(error, "code"),
 		.message = caisson_get(error, "message"),
 		.retryable = caisson_bool(caisson_get(error, "retryable")),
+		.details = caisson_get(error, "details"),
 		.frame = got,
 	};
 	return 0;

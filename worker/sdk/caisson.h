@@ -19,7 +19,8 @@
  *   -EPROTO     what arrived is not of the protocol: end
  *   -ECANCELED  the turn is over; its outcome counts no more, the process ends soon
  *   -EPERM      the broker refused the request as a whole (caisson_emit and _annotate)
- *   -EMSGSIZE   what was to be sent is over its bound (docs/PROTOCOL.md); nothing was sent
+ *   -EMSGSIZE   what was to be sent is over its bound (docs/PROTOCOL.md), or is not one whole
+ *               value; nothing was sent
  *   -EINVAL     no turn is open, or no such call, or an empty name; nothing was sent
  *   -EBADF      CAISSON_LINK_FD names no descriptor (caisson_open)
  *   -ENOMEM
@@ -67,6 +68,8 @@ struct caisson_head {
 struct caisson_head caisson_head(struct caisson_value v);
 /* Takes one whole, well-formed value off the front of `rest`; false if none is there. */
 bool caisson_take(struct caisson_value *rest, struct caisson_value *ret);
+/* Is `v` one whole value, not too deep and of not too many values to be sent in a frame? */
+bool caisson_fits(struct caisson_value v);
 
 static inline enum caisson_type
 caisson_type(struct caisson_value v)
@@ -281,6 +284,7 @@ struct caisson_result {
 	enum caisson_status status;
 	struct caisson_value output;	    /* with SUCCEEDED */
 	struct caisson_value code, message; /* strings, with the others */
+	struct caisson_value details;	    /* any value, if there is one */
 	bool retryable;
 	void *frame; /* what the values point into */
 };
@@ -295,9 +299,27 @@ enum caisson_request {
 	CAISSON_ESCALATE,
 };
 
+/* What may go with it: `step` with a call, which is a claim against the budget of steps and never
+ * a permission; `metadata` with an outcome, a map of at most 16 KiB. */
+struct caisson_option {
+	const char *name;
+	struct caisson_value value;
+};
+
 /* Sends a request and does not wait; `*ret_call` names it, never 0. */
-int caisson_start(struct caisson *c, enum caisson_request kind, const char *name,
-    const struct caisson_writer *value, uint32_t *ret_call);
+int caisson_start_with(struct caisson *c, enum caisson_request kind, const char *name,
+    const struct caisson_writer *value, const struct caisson_option *options, size_t n,
+    uint32_t *ret_call);
+
+static inline int
+caisson_start(struct caisson *c, enum caisson_request kind, const char *name,
+    const struct caisson_writer *value, uint32_t *ret_call)
+{
+	return caisson_start_with(c, kind, name, value, NULL, 0, ret_call);
+}
+
+/* Would it be sent?  0, -EINVAL or -EMSGSIZE. */
+int caisson_check(enum caisson_request kind, const char *name, struct caisson_value value);
 /* Waits for `call`, or with 0 for whichever ends next; release with _result_finish(). */
 int caisson_call_wait(struct caisson *c, uint32_t call, struct caisson_result *ret);
 
@@ -327,21 +349,8 @@ caisson_invoke(struct caisson *c, const char *tool, const struct caisson_writer 
 }
 
 /* CAISSON_EMIT or CAISSON_ANNOTATE, and waits until the broker has taken it. */
-static inline int
-caisson_tell(struct caisson *c, enum caisson_request kind, const char *name,
-    const struct caisson_writer *value)
-{
-	struct caisson_result r;
-	uint32_t call;
-	int error = caisson_start(c, kind, name, value, &call);
-
-	if (error == 0)
-		error = caisson_call_wait(c, call, &r);
-	if (error < 0)
-		return error;
-	caisson_result_finish(&r);
-	return r.status == CAISSON_SUCCEEDED ? 0 : -EPERM;
-}
+int caisson_tell(struct caisson *c, enum caisson_request kind, const char *name,
+    const struct caisson_writer *value);
 
 static inline int
 caisson_emit(struct caisson *c, const char *type, const struct caisson_writer *data)
@@ -365,35 +374,8 @@ caisson_complete(struct caisson *c, const struct caisson_writer *output)
 }
 
 /* `code`: 1..64 bytes, `message`: up to 4096. */
-static inline int
-caisson_fail(struct caisson *c, const char *code, const char *message)
-{
-	struct caisson_writer w = { NULL, 0, 0, 0 };
-	uint32_t none;
-	int error;
-
-	caisson_put_map(&w, 2);
-	caisson_put_str(&w, "code");
-	caisson_put_str(&w, code);
-	caisson_put_str(&w, "message");
-	caisson_put_str(&w, message);
-	error = caisson_start(c, CAISSON_FAIL, "fail", &w, &none);
-	caisson_writer_finish(&w);
-	return error;
-}
-
+int caisson_fail(struct caisson *c, const char *code, const char *message);
 /* Asks a person; needs the tool sharedos.escalate.  `reason`: 1..4096 bytes. */
-static inline int
-caisson_escalate(struct caisson *c, const char *reason)
-{
-	struct caisson_writer w = { NULL, 0, 0, 0 };
-	uint32_t none;
-	int error;
-
-	caisson_put_str(&w, reason);
-	error = caisson_start(c, CAISSON_ESCALATE, "escalate", &w, &none);
-	caisson_writer_finish(&w);
-	return error;
-}
+int caisson_escalate(struct caisson *c, const char *reason);
 
 #endif /* CAISSON_H */

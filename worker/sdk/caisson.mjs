@@ -27,10 +27,12 @@ export const PROTOCOL = 1;
 // Bounds of a frame, which would end the link: bytes, nesting, values; and of a value in it.
 export const FRAME_MAX = 1 << 20, DEPTH_MAX = 32, NODES_MAX = 1 << 16;
 const PAYLOAD_DEPTH_MAX = 24, PAYLOAD_NODES_MAX = 1 << 15;
-// Most bytes of what a request carries: of text, as UTF-8; of the rest, packed.
-const TEXT_MAX = { tool: 256, type: 128, key: 128, code: 64, message: 4096, reason: 4096 };
-const VALUE_MAX = { arguments: 256 << 10, step: 5, data: 64 << 10, value: 16 << 10,
-  output: 768 << 10 }, VALUE_KIND = { arguments: 'map', step: 'uint' };
+// What a request carries: its kind, and the most bytes of it, packed; of text, as UTF-8.
+const FIELDS = { tool: ['str', 256], type: ['str', 128], key: ['str', 128], code: ['str', 64],
+  message: ['str', 4096], reason: ['str', 4096], arguments: ['map', 256 << 10], step: ['uint', 5],
+  data: [null, 64 << 10], value: [null, 16 << 10], output: [null, 768 << 10],
+  metadata: ['map', 16 << 10], error: ['map', 69 << 10], details: [null, 64 << 10],
+  retryable: ['bool', 1] };
 const CHUNK_MAX = 64 << 10, END_GRACE_MS = 1000;
 
 /** Whatever goes wrong between a runtime and its broker. */
@@ -55,17 +57,17 @@ export class Fail extends Error { // thrown by a turn: it has failed
   }
 }
 export class Escalate extends Error {} // thrown by a turn: a person has to decide
+export class Outcome { // returned by a turn instead of an output: its outcome, as it travels
+  constructor(status, members) { Object.assign(this, { status, ...bounded(members) }); }
+}
 
 const isText = (v) => typeof v === 'string';
 const isCount = (v) => Number.isSafeInteger(v) && v >= 0;
 const isMap = (v) => typeof v === 'object' && v !== null && Object.getPrototypeOf(v) === null;
 
-function must(condition, text) {
-  if (!condition) throw new ProtocolError(text);
-}
+export const must = (condition, text) => { if (!condition) throw new ProtocolError(text); };
 
-/** The map `v`, if its fields are what `shape` says. */
-function mustHave(v, shape) {
+function mustHave(v, shape) { // the map `v`
   must(isMap(v), 'not a map');
   for (const [name, is] of Object.entries(shape)) must(is(v[name]), `${name} does not fit`);
   return v;
@@ -93,7 +95,6 @@ for (const [kind, [fix, count, code, widths, from = 0]] of Object.entries(KINDS)
 export function pack(value, depth = DEPTH_MAX, nodes = NODES_MAX) {
   const parts = [];
   let left = nodes;
-
   function head(code, width = 0, n = 0) { // one byte, and a number behind it
     const bytes = Buffer.alloc(1 + width, code);
     if (code === KINDS.float[2]) bytes.writeDoubleBE(n, 1);
@@ -140,7 +141,6 @@ export function pack(value, depth = DEPTH_MAX, nodes = NODES_MAX) {
 export function unpack(data) {
   const bytes = Buffer.from(data.buffer, data.byteOffset, data.length);
   let at = 0, left = NODES_MAX;
-
   function next(n) {
     must(bytes.length - at >= n, 'value is cut short');
     at += n;
@@ -176,7 +176,6 @@ export function unpack(data) {
     }
     return items;
   }
-
   const value = take(0);
   must(at === bytes.length, 'bytes are left over');
   return value;
@@ -258,7 +257,7 @@ class Link {
       this.#turn = new Turn(this, p, this.#drain.signal, this.#cancel.signal);
       outcomeOf(this.serve, this.#turn).then((outcome) => {
         this.#turn = null;
-        if (!this.#closed) this.send([1, msgid, null, outcome]);
+        if (!this.#closed) this.send([1, msgid, null, { ...outcome }]);
       });
     } else {
       const cancel = method === 'operation.cancel';
@@ -300,15 +299,14 @@ function outputOf(reply) {
   throw status === 'denied' ? new ToolDenied(error) : new ToolFailed(error);
 }
 
-/** `values`, unless one of them would end the link. */
-function bounded(values) {
+/** `values`; ProtocolError if one of them would end the link. */
+export function bounded(values) {
   for (const [name, v] of Object.entries(values)) {
-    const text = name in TEXT_MAX, most = TEXT_MAX[name] ?? VALUE_MAX[name];
-    must(!text || (isText(v) && !v.includes('\0')), `${name} is no text, or has a NUL in it`);
-    const data = text ? Buffer.from(v) : pack(v, PAYLOAD_DEPTH_MAX, PAYLOAD_NODES_MAX);
-    must(!(name in VALUE_KIND) || FIRST[data[0]].kind === VALUE_KIND[name], `${name} does not fit`);
-    must(data.length <= most && (data.length > 0 || name === 'message'),
-      `${name} is ${data.length} of at most ${most} bytes`);
+    const [kind, most] = FIELDS[name], data = pack(v, PAYLOAD_DEPTH_MAX, PAYLOAD_NODES_MAX);
+    must(kind === null || FIRST[data[0]].kind === kind, `${name} does not fit`);
+    const text = kind === 'str', size = text ? Buffer.byteLength(v) : data.length;
+    must(size <= most && (size > 0 || name === 'message') && !(text && v.includes('\0')),
+      `${name} is ${size} of at most ${most} bytes, or has a NUL in it`);
   }
   return values;
 }
@@ -367,17 +365,18 @@ class Turn {
 async function outcomeOf(serve, turn) {
   try {
     try {
-      return { status: 'complete', ...bounded({ output: (await serve(turn)) ?? null }) };
+      const output = (await serve(turn)) ?? null;
+      return output instanceof Outcome ? output : new Outcome('complete', { output });
     } catch (e) {
-      if (e instanceof Escalate) return { status: 'escalate', ...bounded({ reason: e.message }) };
+      if (e instanceof Escalate) return new Outcome('escalate', { reason: e.message });
       if (!(e instanceof Fail)) throw e;
-      const error = { ...bounded({ code: e.code, message: e.message }), retryable: e.retryable };
-      return { status: 'fail', error };
+      const { code, message, retryable } = e;
+      return new Outcome('fail', { error: bounded({ code, message, retryable }) });
     }
   } catch (e) { // its text may hold what the turn has read: it stays in here
     console.error(e);
     const message = String(e?.constructor?.name ?? typeof e);
-    return { status: 'fail', error: { code: 'runtime_failed', message } };
+    return new Outcome('fail', { error: { code: 'runtime_failed', message } });
   }
 }
 

@@ -36,27 +36,26 @@ PROTOCOL = 1
 # Bounds of a frame, which would end the link: bytes, nesting, values; and of a value in it.
 FRAME_MAX, DEPTH_MAX, NODES_MAX = 1 << 20, 32, 1 << 16
 PAYLOAD_DEPTH_MAX, PAYLOAD_NODES_MAX = 24, 1 << 15
-# Most bytes of what a request carries, packed; of text, as UTF-8.
-_MOST = {"tool": 256, "type": 128, "key": 128, "arguments": 256 << 10, "data": 64 << 10,
-         "value": 16 << 10, "output": 768 << 10, "chunk": 64 << 10, "code": 64,
-         "message": 4096, "reason": 4096}
+# What a request carries: its type, and the most bytes of it, packed; of text, as UTF-8.
+_FIELDS = {"tool": (str, 256), "type": (str, 128), "key": (str, 128), "code": (str, 64),
+           "message": (str, 4096), "reason": (str, 4096), "arguments": (dict, 256 << 10),
+           "step": (int, 5), "data": (object, 64 << 10), "value": (object, 16 << 10),
+           "output": (object, 768 << 10), "metadata": (dict, 16 << 10), "retryable": (bool, 1),
+           "error": (dict, 69 << 10), "details": (object, 64 << 10)}
+_CHUNK_MAX = 64 << 10
 
 
 class Error(Exception):
     """Whatever goes wrong between a runtime and its broker."""
 
-
 class ProtocolError(Error, ValueError):
     """Bytes that are not of the protocol, or a value that cannot travel."""
-
 
 class LinkClosed(Error):
     """The broker is gone."""
 
-
 class Cancelled(Error):
     """The turn is over; the text is the cause."""
-
 
 class Refused(Error):
     """A request that was refused as a whole; has code, message, retryable, details."""
@@ -66,14 +65,11 @@ class Refused(Error):
         self.retryable, self.details = error.get("retryable", False), error.get("details")
         super().__init__(f"{self.code}: {self.message}" if self.message else self.code)
 
-
 class ToolDenied(Refused):
     """The call was not allowed.  Nothing happened."""
 
-
 class ToolFailed(Refused):
     """The call was allowed and did not succeed."""
-
 
 class Fail(Exception):
     """Raised by `run`: the turn has failed."""
@@ -82,9 +78,14 @@ class Fail(Exception):
         super().__init__(code, message)
         self.code, self.message, self.retryable = code, message, bool(retryable)
 
-
 class Escalate(Exception):
     """Raised by `run`: a person has to decide.  Needs the tool `sharedos.escalate`."""
+
+class Outcome(dict):
+    """Returned by `run` instead of an output: its status and other members, as they travel."""
+
+    def __init__(self, status, **members):
+        super().__init__(status=status, **bounded(**members))
 
 
 # ---- values: the canonical part of MessagePack -------------------------------------------
@@ -120,9 +121,9 @@ def _pack(v, out, depth, nodes):
         raise ProtocolError("value is too deep or too large")
     if v is None or isinstance(v, bool):
         out.append(0xC0 if v is None else 0xC2 + v)
-    elif isinstance(v, str):
-        data = v.encode()
-        _head(out, "str", len(data))
+    elif isinstance(v, (str, bytes, bytearray)):
+        data = v.encode() if isinstance(v, str) else v
+        _head(out, "str" if isinstance(v, str) else "bin", len(data))
         out += data
     elif isinstance(v, int):
         if v >= 0:
@@ -134,16 +135,11 @@ def _pack(v, out, depth, nodes):
             out += bytes([0xD0 + i]) + v.to_bytes(1 << i, "big", signed=True)
     elif isinstance(v, float) and math.isfinite(v):
         out += struct.pack(">Bd", 0xCB, v)
-    elif isinstance(v, (bytes, bytearray)):
-        _head(out, "bin", len(v))
-        out += v
-    elif isinstance(v, (list, tuple)):
-        _head(out, "array", len(v))
-        for item in v:
-            _pack(item, out, depth + 1, nodes)
-    elif isinstance(v, dict) and all(isinstance(key, str) for key in v):
-        _head(out, "map", len(v))
-        for item in itertools.chain.from_iterable(v.items()):
+    elif isinstance(v, (list, tuple, dict)):
+        _head(out, "map" if isinstance(v, dict) else "array", len(v))
+        if isinstance(v, dict) and not all(isinstance(key, str) for key in v):
+            raise ProtocolError("key is not text")
+        for item in itertools.chain.from_iterable(v.items()) if isinstance(v, dict) else v:
             _pack(item, out, depth + 1, nodes)
     else:
         raise ProtocolError(f"this {type(v).__name__} cannot be sent")
@@ -235,7 +231,7 @@ class _Link:
                 except OSError:
                     raise LinkClosed("the broker closed the link") from None
 
-    def request(self, method, params, turn=None, decode=lambda result: result):
+    def request(self, method, params, decode, turn=None):
         future = Future()
         future.set_running_or_notify_cancel()  # what was asked for cannot be taken back
         with self._lock:
@@ -287,8 +283,9 @@ class _Link:
                 self._end_turn(Cancelled(params["cause"]))
 
     def _end_turn(self, error):
-        if self._turn is not None:
+        if self._turn is not None and not self._turn.over.done():
             self._turn.cancelled.set()
+            self._turn.over.set_exception(error)
         with self._lock:
             lost, self._waiting = self._waiting, {}
         for future, _ in lost.values():
@@ -301,15 +298,16 @@ def _output(reply):
     raise (ToolDenied if reply["status"] == "denied" else ToolFailed)(reply["error"])
 
 
-def _bounded(**values):
-    """`values`, unless one of them would end the link."""
+def bounded(**values):
+    """`values`; ProtocolError if one of them would end the link."""
     for name, value in values.items():
-        text = name in ("tool", "type", "key", "code", "message", "reason")
-        size = len(value.encode() if text else pack(value, PAYLOAD_DEPTH_MAX, PAYLOAD_NODES_MAX))
-        if size > _MOST[name] or size == 0 and name != "message":
-            raise ProtocolError(f"{name} is {size} of at most {_MOST[name]} bytes")
-        if text and "\0" in value:
-            raise ProtocolError(f"{name} has a NUL in it")
+        kind, most = _FIELDS[name]
+        if not isinstance(value, kind) or kind is int and (type(value) is bool or value < 0):
+            raise ProtocolError(f"{name} is a {type(value).__name__} that does not fit")
+        data = pack(value, PAYLOAD_DEPTH_MAX, PAYLOAD_NODES_MAX)
+        size = len(value.encode()) if kind is str else len(data)
+        if size > most or size == 0 and name != "message" or kind is str and "\0" in value:
+            raise ProtocolError(f"{name} is {size} of at most {most} bytes, or has a NUL in it")
     return values
 
 
@@ -323,6 +321,7 @@ class Turn:
     limits     max_steps, max_tool_calls, deadline (an instant of time.monotonic())
     draining   threading.Event: the time is nearly up; new calls are refused
     cancelled  threading.Event: the turn is over; the process ends soon
+    over       Future of the same: it ends with what the calls that are open end with
     """
 
     def __init__(self, link, msgid, p):
@@ -333,15 +332,14 @@ class Turn:
         self.limits = SimpleNamespace(max_steps=p["maxSteps"], max_tool_calls=p["maxToolCalls"],
                                       deadline=time.monotonic() + p["timeoutMs"] / 1000)
         self.draining, self.cancelled = threading.Event(), threading.Event()
+        self.over = Future()
 
     def start(self, tool, arguments, step=None):
         """Starts a call and returns a Future of its output.  `step` says which step of the
         runtime's plan it belongs to: a claim against the step budget, never a permission."""
-        params = _bounded(tool=tool, arguments=arguments)
-        params.update(operation=self.operation, id=f"c{next(self._calls)}")
-        if step is not None:
-            params["step"] = step
-        return self._link.request("tool.invoke", params, self, _output)
+        claims = {} if step is None else {"step": step}
+        params = bounded(tool=tool, arguments=arguments, **claims)
+        return self._ask("tool.invoke", {**params, "id": f"c{next(self._calls)}"}, _output)
 
     def invoke(self, tool, arguments, step=None):
         """Makes a call and waits for its output."""
@@ -356,42 +354,42 @@ class Turn:
 
     def emit(self, type, data=None):
         """Tells the host something; it arrives wrapped as `runtime.event`."""
-        self._request("event.emit", _bounded(type=type, data=data))
+        self._ask("event.emit", bounded(type=type, data=data)).result()
 
     def annotate(self, key, value):
         """Adds to the metadata of the result."""
-        self._request("turn.annotate", _bounded(key=key, value=value))
+        self._ask("turn.annotate", bounded(key=key, value=value)).result()
 
     def output(self, data, stream="stdout"):
         """Sends bytes to whoever watches, beside standard output."""
-        for at in range(0, len(data), _MOST["chunk"]):
+        for at in range(0, len(data), _CHUNK_MAX):
             self._link.send([2, "output.write", [{"operation": self.operation, "stream": stream,
-                                                  "data": bytes(data[at:at + _MOST["chunk"]])}]])
+                                                  "data": bytes(data[at:at + _CHUNK_MAX])}]])
 
-    def _request(self, method, params):
-        params["operation"] = self.operation
-        self._link.request(method, params, self).result()
+    def _ask(self, method, params, decode=lambda result: None):
+        return self._link.request(method, {**params, "operation": self.operation}, decode, self)
 
 
 def _outcome(run, turn):
     try:
         try:
-            return {"status": "complete", **_bounded(output=run(turn))}
+            output = run(turn)
+            return output if isinstance(output, Outcome) else Outcome("complete", output=output)
         except Fail as e:
-            error = {**_bounded(code=e.code, message=e.message), "retryable": e.retryable}
+            error = bounded(code=e.code, message=e.message, retryable=e.retryable)
+            return Outcome("fail", error=error)
         except Escalate as e:
-            return {"status": "escalate", **_bounded(reason=str(e))}
+            return Outcome("escalate", reason=str(e))
     except Exception as e:  # its text may hold what the turn has read: it stays in here
         traceback.print_exc()
-        error = {"code": "runtime_failed", "message": type(e).__name__}
-    return {"status": "fail", "error": error}
+        return Outcome("fail", error={"code": "runtime_failed", "message": type(e).__name__})
 
 
 def serve(run, name="caisson.py"):
     """Answers every turn with `run(turn)` until the broker closes the link."""
     link = _Link(int(os.environ.pop("CAISSON_LINK_FD")))
     threading.Thread(target=link.receive, daemon=True).start()
-    link.request("hello", {"protocol": PROTOCOL, "name": name}).result()
+    link.request("hello", {"protocol": PROTOCOL, "name": name}, lambda result: None).result()
     for turn in iter(link.turns.get, None):
         with contextlib.suppress(LinkClosed):  # then the queue ends
             link.send([1, turn._msgid, None, _outcome(run, turn)])
