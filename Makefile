@@ -241,7 +241,8 @@ lint:						## house rules, cppcheck, man pages, links between pages
 loc:						## lines per trust domain
 	$Qsh tools/loc.sh
 
-# What a runtime in Python or JavaScript copies.
+# What a runtime in C includes, and what one in Python or JavaScript copies.
+sdk_headers := $(addprefix worker/sdk/,caisson.h caisson_loop.h)
 sdk_copied := $(wildcard worker/sdk/*.py worker/sdk/*.mjs)
 
 install: all					## honours DESTDIR, PREFIX
@@ -250,13 +251,14 @@ install: all					## honours DESTDIR, PREFIX
 	$(INSTALL) -m 755 $(bin:%=$B/bin/%) $(DESTDIR)$(BINDIR)/
 	$(INSTALL) -m 755 $(libexec:%=$B/libexec/%) $(DESTDIR)$(LIBEXECDIR)/
 	$(INSTALL) -m 644 $B/lib/libcaisson-runtime.a $(DESTDIR)$(LIBDIR)/
-	$(INSTALL) -m 644 worker/sdk/caisson.h $(DESTDIR)$(INCLUDEDIR)/
+	$(INSTALL) -m 644 $(sdk_headers) $(DESTDIR)$(INCLUDEDIR)/
 	$(INSTALL) -m 644 $(sdk_copied) $(DESTDIR)$(DATADIR)/
 	$(INSTALL) -m 644 docs/caisson.1 $(DESTDIR)$(MANDIR)/man1/
 	$(INSTALL) -m 644 docs/caissond.8 $(DESTDIR)$(MANDIR)/man8/
 uninstall:					## remove what install put there
 	rm -f $(bin:%=$(DESTDIR)$(BINDIR)/%) $(libexec:%=$(DESTDIR)$(LIBEXECDIR)/%) \
-		$(DESTDIR)$(LIBDIR)/libcaisson-runtime.a $(DESTDIR)$(INCLUDEDIR)/caisson.h \
+		$(DESTDIR)$(LIBDIR)/libcaisson-runtime.a \
+		$(patsubst worker/sdk/%,$(DESTDIR)$(INCLUDEDIR)/%,$(sdk_headers)) \
 		$(patsubst worker/sdk/%,$(DESTDIR)$(DATADIR)/%,$(sdk_copied)) \
 		$(DESTDIR)$(MANDIR)/man1/caisson.1 $(DESTDIR)$(MANDIR)/man8/caissond.8
 	rmdir $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(DATADIR) 2>/dev/null || :

@@ -42,6 +42,7 @@ class Installed(unittest.TestCase):
         copied = [f"caisson{part}.{kind}" for part in ("", "_loop") for kind in ("py", "mjs")]
         for source, target in (*((f"worker/sdk/{name}", f"share/caisson/{name}") for name in copied),
                                ("worker/sdk/caisson.h", "include/caisson.h"),
+                               ("worker/sdk/caisson_loop.h", "include/caisson_loop.h"),
                                (BUILD / "lib/libcaisson-runtime.a", "lib/libcaisson-runtime.a")):
             self.assertEqual((self.dir / "there/usr" / target).read_bytes(),
                              (root / source).read_bytes())

@@ -157,17 +157,40 @@ class Loop:
                 self.play(case)
 
 
-class Python(Loop, unittest.TestCase):
+class LeavesBehind:
+    """Of the languages in which what a driver does can be left behind."""
+
+    def test_whatever_a_driver_does_ends_with_its_turn(self):
+        waits = {"emit": "begun", "hang": True}
+        for case in ({"driver": [waits], "closed": "cancelled", "asked": 1},
+                     {"open": waits, "driver": [], "closed": None, "asked": 0, "close_ms": 20}):
+            with self.subTest(asked=case["asked"]):
+                self.play({**case, "outcome": {"code": "turn_cancelled"},
+                           "peer": [{"on": "event.emit", "has": {"type": "begun"},
+                                     "do": [{"taken": 1}, {"cancel": "canceled"}]}]})
+
+
+class Python(Loop, LeavesBehind, unittest.TestCase):
     argv = (sys.executable, SDK_TESTS / "loop_driver.py")
     env = {"PYTHONPATH": str(wire.SDK)}
 
 
 @unittest.skipIf(WHY_NOT, WHY_NOT)
-class Node(Loop, unittest.TestCase):
+class Node(Loop, LeavesBehind, unittest.TestCase):
     argv = (NODE, SDK_TESTS / "loop_driver.mjs", wire.SDK)
 
 
+@unittest.skipUnless(wire.program("program/loop_driver"), "tests/programs/loop_driver.c is not built")
+class C(Loop, unittest.TestCase):
+    argv = (wire.program("program/loop_driver"),)
+
+
 class Table(unittest.TestCase):
+    def test_a_close_may_take_a_second_in_every_language(self):
+        for name in ("py", "mjs", "h"):
+            text = (wire.SDK / f"caisson_loop.{name}").read_text(encoding="utf-8")
+            self.assertEqual(re.findall(r"CLOSE_MS\b[ =]+(\d+)", text), ["1000"])
+
     def test_every_case_is_well_formed_and_has_a_name_of_its_own(self):
         source = pathlib.Path(__file__).read_text(encoding="utf-8")
         cited = set(re.findall(r"TU-\d+", source))
