@@ -44,23 +44,30 @@ plan_cancelled(struct loop *l)
 	l->plan.closed = "cancelled";
 }
 
-/* A call of the tool that asks, where it is offered: its reason ends the turn. */
+/* Is the call of the plan that of the tool that asks, where it is offered? */
 static bool
-plan_ask(struct loop *l)
+is_ask(const struct loop *l)
 {
 	struct caisson_cursor it = caisson_iterate(l->turn->tools);
-	struct caisson_value tool, reason = caisson_get(l->plan.arguments, "reason");
-	bool offered = false;
+	struct caisson_value tool;
 
-	while (!offered && caisson_next(&it, &tool))
-		offered = caisson_is(caisson_get(tool, "name"), CAISSON_ASK_TOOL);
-	if (!offered || !caisson_is(l->plan.tool, CAISSON_ASK_TOOL) || !caisson_is_text(reason, 1, 4096))
-		return false;
+	while (caisson_next(&it, &tool))
+		if (caisson_is(caisson_get(tool, "name"), CAISSON_ASK_TOOL))
+			return caisson_is(l->plan.tool, CAISSON_ASK_TOOL);
+	return false;
+}
+
+/* The ask itself is with the broker; this says that the turn has ended with it. */
+static void
+plan_asked(struct loop *l)
+{
+	static const char asked[] = "\xa5"
+				    "asked";
+
 	l->plan = (struct caisson_plan){ .kind = CAISSON_ESCALATE,
 		.status = "escalate",
 		.closed = "escalated",
-		.value = reason };
-	return true;
+		.value = { (const uint8_t *)asked, sizeof asked - 1 } };
 }
 
 static void
@@ -97,7 +104,7 @@ give_result(struct caisson_writer *w, struct caisson_value tool, const struct ca
 	}
 }
 
-/* Makes the call of the plan; what came of it is given to the driver next. */
+/* Makes the call of the plan; what came of it is given to the driver next.  1: it was an ask. */
 static int
 make_call(struct loop *l)
 {
@@ -123,9 +130,12 @@ make_call(struct loop *l)
 	caisson_writer_finish(&step);
 	if (error < 0)
 		return error;
-	give_result(&l->given, l->plan.tool, &r);
+	if (r.status == CAISSON_SUCCEEDED && is_ask(l))
+		plan_asked(l);
+	else
+		give_result(&l->given, l->plan.tool, &r);
 	caisson_result_finish(&r);
-	return l->given.error;
+	return l->plan.kind == CAISSON_ESCALATE ? 1 : l->given.error;
 }
 
 /* One decision and what follows from it.  1: the turn has its outcome, 0: it goes on. */
@@ -147,7 +157,7 @@ take_step(struct loop *l, uint32_t at)
 		plan_failure(l, "invalid_driver_decision", "that is no decision", false);
 		return 1;
 	}
-	if (l->plan.kind != CAISSON_INVOKE || plan_ask(l))
+	if (l->plan.kind != CAISSON_INVOKE)
 		return 1;
 	return make_call(l);
 }

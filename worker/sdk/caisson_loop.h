@@ -29,8 +29,8 @@
  *   the driver's to write, to standard error.
  * - Once the turn drains, no decision is asked for.  One that is being made counts if it ends the
  *   turn; its call is left to the broker to refuse.  Then the turn ends as cancelled.
- * - A call of `sharedos.escalate` with a `reason` escalates the turn if that tool is offered; it
- *   is never made.  If it is not offered, it is a call like any other, and refused like one.
+ * - A call of `sharedos.escalate` asks a person, too, and may say what for.  It escalates the turn
+ *   once the broker has taken it, if that tool is offered; else it is a call like any other.
  * - Nothing takes a decision away from a driver that makes it: who waits for long looks at
  *   caisson_state() meanwhile.
  */

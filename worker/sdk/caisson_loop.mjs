@@ -26,8 +26,8 @@
  *   and nowhere else.
  * - Once the turn drains, no decision is asked for.  One that is being made counts if it ends the
  *   turn; its call is left to the broker to refuse.  Then the turn ends as cancelled.
- * - A call of `sharedos.escalate` with a `reason` escalates the turn if that tool is offered; it
- *   is never made.  If it is not offered, it is a call like any other, and refused like one.
+ * - A call of `sharedos.escalate` asks a person, too, and may say what for.  It escalates the turn
+ *   once the broker has taken it, if that tool is offered; else it is a call like any other.
  * - A decision is left behind when the turn is over.  `close` is waited for, for at most `closeMs`
  *   and half of what the turn has left, unless it never yields.
  *
@@ -113,15 +113,6 @@ async function resultOf(turn, tool, args, step) {
   }
 }
 
-/** The outcome that a call of sharedos.escalate is, or null: the broker says what is wrong. */
-function ask(args) {
-  try {
-    return new Outcome('escalate', { reason: args.reason });
-  } catch {
-    return null;
-  }
-}
-
 const failed = (code, message, more) => new Outcome('fail', { error: { code, message, ...more } });
 
 async function steps(turn, decide) {
@@ -130,9 +121,10 @@ async function steps(turn, decide) {
     const decision = read(await unlessOver(turn, decide(given)), at);
     if (decision instanceof Outcome) return decision;
     const { tool, args, step } = decision;
-    const asked = tool === ESCALATE && turn.tools.has(tool) ? ask(args) : null;
-    if (asked !== null) return asked;
-    given = { type: 'tool_result', result: await resultOf(turn, tool, args, step) };
+    const result = await resultOf(turn, tool, args, step);
+    if (tool === ESCALATE && turn.tools.has(tool) && result.status === 'succeeded')
+      return new Outcome('escalate', { reason: 'asked' }); // the ask itself is with the broker
+    given = { type: 'tool_result', result };
   }
   if (turn.draining.aborted) throw new Cancelled('the time was up');
   return failed('step_limit_exceeded', 'the loop has used its steps');

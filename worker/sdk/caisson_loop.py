@@ -30,8 +30,8 @@ A decision is a map, such as a model writes; the functions below make valid ones
   error and nowhere else.
 * Once the turn drains, no decision is asked for.  One that is being made counts if it ends the
   turn; its call is left to the broker to refuse.  Then the turn ends as cancelled.
-* A call of `sharedos.escalate` with a `reason` escalates the turn if that tool is offered; it is
-  never made.  If it is not offered, it is a call like any other, and refused like one.
+* A call of `sharedos.escalate` asks a person, too, and may say what for.  It escalates the turn
+  once the broker has taken it, if that tool is offered; else it is a call like any other.
 * `decide` runs on one thread, where the driver was made.  It is left behind when the turn is
   over; `close` runs on another, for at most `close_ms` and half of what the turn has left.
 
@@ -170,12 +170,10 @@ def _steps(turn, decide):
         if isinstance(decision, Outcome):
             return decision
         tool, arguments, step = decision
-        if tool == ESCALATE and tool in turn.tools:
-            try:
-                return Outcome("escalate", **bounded(reason=arguments.get("reason")))
-            except ProtocolError:
-                pass  # no ask: the broker says what is wrong with it
-        given = {"type": "tool_result", "result": _result(turn, tool, arguments, step)}
+        result = _result(turn, tool, arguments, step)
+        if tool == ESCALATE and tool in turn.tools and result["status"] == "succeeded":
+            return Outcome("escalate", reason="asked")  # the ask itself is with the broker
+        given = {"type": "tool_result", "result": result}
     if turn.draining.is_set():
         raise caisson.Cancelled("the time was up")
     return _failed("step_limit_exceeded", "the loop has used its steps")
