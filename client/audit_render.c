@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/grant_render.h"
 #include "client/json.h"
 #include "client/text.h"
 #include "common/util.h"
@@ -113,11 +114,81 @@ add_resource(struct buf *out, struct slice map)
 }
 
 static void
+add_instant(struct buf *out, const char *prefix, struct slice map, const char *key)
+{
+	struct value v;
+
+	if (!value_get(map, key, &v) || v.type != VALUE_UINT)
+		return;
+	add(out, prefix);
+	text_add_time(out, v.uint, "%F %T", false);
+}
+
+static void
+add_number(struct buf *out, const char *format, struct slice map, const char *key)
+{
+	struct value v;
+
+	if (value_get(map, key, &v) && v.type == VALUE_UINT)
+		text_addf(out, format, (unsigned long long)v.uint);
+}
+
+/* What a grant gives: "  agent:a may read:workspace:docs/a". */
+static void
+add_capabilities(struct buf *out, struct slice map)
+{
+	struct slice rest;
+	struct value v;
+	uint32_t i;
+
+	add_part(out, "  ", text_of(map, "subject"));
+	if (!value_get(map, "capabilities", &v) || v.type != VALUE_ARRAY)
+		return;
+	rest = v.raw;
+	value_next(&rest);
+	add(out, " may");
+	for (i = 0; i < v.count; i++) {
+		struct value item = value_skip(&rest);
+
+		add(out, i > 0 ? ", " : " ");
+		if (item.type == VALUE_MAP)
+			grant_render_capability(item.raw, out);
+	}
+}
+
+/* And within what bounds. */
+static void
+add_constraints(struct buf *out, struct slice map)
+{
+	struct slice rest;
+	struct value v;
+	uint32_t i;
+
+	add_part(out, "  derived from ", text_of(map, "parent"));
+	add_part(out, "  issued by ", text_of(map, "issuer"));
+	add_instant(out, "  from ", map, "notBefore");
+	add_instant(out, "  until ", map, "expiresAt");
+	add_number(out, "  %llu uses", map, "maxUses");
+	if (uint_of(map, "delegationDepth") > 0)
+		add_number(out, "  %llu deep", map, "delegationDepth");
+	if (value_get(map, "purposes", &v) && v.type == VALUE_ARRAY) {
+		rest = v.raw;
+		value_next(&rest);
+		for (i = 0; i < v.count; i++) {
+			struct value item = value_skip(&rest);
+
+			if (item.type == VALUE_STR)
+				add_part(out, i > 0 ? ", " : "  for ", item.bytes);
+		}
+	}
+	add_number(out, "  by uid %llu", map, "by");
+}
+
+static void
 add_line(struct buf *out, struct slice map, bool colour)
 {
 	struct slice reason = text_of(map, "reason"), cause = text_of(map, "cause");
 	struct slice type = text_of(map, "type");
-	struct value v;
 
 	add(out, "  ");
 	paint(out, colour, DIM);
@@ -129,11 +200,12 @@ add_line(struct buf *out, struct slice map, bool colour)
 	add_outcome(out, text_of(map, "outcome"), colour);
 	add_part(out, "  ", text_of(map, "tool"));
 	add_resource(out, map);
+	add_capabilities(out, map);
 	if (slice_is(type, "segment.opened"))
 		text_addf(out, "  segment %llu", (unsigned long long)uint_of(map, "segment"));
 	add_part(out, "  grant ", text_of(map, "grant"));
-	if (value_get(map, "uses", &v) && v.type == VALUE_UINT)
-		text_addf(out, " (%llu)", (unsigned long long)v.uint);
+	add_number(out, " (%llu)", map, "uses");
+	add_constraints(out, map);
 	if (!slice_is(reason, "allowed"))
 		add_part(out, "  ", reason);
 	if (!slice_equal(cause, reason))
