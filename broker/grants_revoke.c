@@ -144,12 +144,16 @@ in_outage(const struct broker *b)
 static void
 revoking_record(struct revoking *r)
 {
+	const struct grant *g = grant_set_find(
+	    r->broker->grant_set, r->fact->id, strlen(r->fact->id));
 	struct record record;
 	int ret;
 
 	record_init(&record, r->broker, NULL, "grant.revoked");
 	record.m.at = r->fact->revoked_at_ms;
 	RECORD_TEXT(&record.m, grant, r->fact->id);
+	if (g != NULL)
+		RECORD_TEXT(&record.m, subject, g->subject);
 	record.m.has_by = true;
 	record.m.by = r->by;
 	if (r->cause != NULL)

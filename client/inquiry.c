@@ -124,7 +124,7 @@ inquiry_on_end(
 		inquiry_fail(q, "cannot talk to the broker: %s", strerror(error));
 	else
 		inquiry_fail(q, "%s closed the connection: %s", whom(q),
-		    q->greeted ? q->lost : "it has too many, or is ending");
+		    q->greeted ? q->lost : "it has too many, or is ending; ask again");
 	settle(q);
 }
 

@@ -14,12 +14,12 @@
 #include "common/util.h"
 #include "ledger/index_private.h"
 
-#define INDEX_VERSION 3 /* of the schema: another one is made again from the journal */
+#define INDEX_VERSION 4 /* of the schema: another one is made again from the journal */
 
 static const char schema[] =
     "CREATE TABLE position(id INTEGER PRIMARY KEY CHECK(id = 1), count, hash, segment, offset);"
     "CREATE TABLE records(count INTEGER PRIMARY KEY, segment, offset, length, at, type,"
-    " outcome, operation, call, call_id, trace, actor, tool, grant_id);"
+    " outcome, operation, call, call_id, trace, actor, tool, grant_id, subject);"
     "CREATE TABLE operations(operation TEXT PRIMARY KEY, kind, trace, sequence, ended,"
     " cause, status, detail) WITHOUT ROWID;"
     "CREATE INDEX operations_ended ON operations(ended);"
@@ -34,7 +34,7 @@ static const char *const statements[STATEMENT_MAX] = {
 	[STATEMENT_COMMIT] = "COMMIT",
 	[STATEMENT_POSITION] = "INSERT OR REPLACE INTO position VALUES(1, ?, ?, ?, ?)",
 	[STATEMENT_RECORD] =
-	    "INSERT INTO records VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	    "INSERT INTO records VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 	[STATEMENT_ACCEPTED] =
 	    "INSERT OR IGNORE INTO operations(operation, kind, trace, sequence)"
 	    " VALUES(?, ?, ?, ?)",

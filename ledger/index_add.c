@@ -50,6 +50,7 @@ bind_record(sqlite3_stmt *s, uint64_t count, const struct entry *e)
 	bind_slice(s, 12, r->has_actor, r->actor);
 	bind_slice(s, 13, r->has_tool, r->tool);
 	bind_slice(s, 14, r->has_grant, r->grant);
+	bind_slice(s, 15, r->has_subject, r->subject);
 }
 
 static int

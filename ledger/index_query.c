@@ -76,7 +76,8 @@ same_row(sqlite3_stmt *s, const struct entry *e)
 	       same_text(s, 10, r->has_trace, r->trace) &&
 	       same_text(s, 11, r->has_actor, r->actor) &&
 	       same_text(s, 12, r->has_tool, r->tool) &&
-	       same_text(s, 13, r->has_grant, r->grant);
+	       same_text(s, 13, r->has_grant, r->grant) &&
+	       same_text(s, 14, r->has_subject, r->subject);
 }
 
 int
@@ -126,7 +127,7 @@ index_query(
 	add_text(&sql, texts, &n, f->has_trace, " AND trace = ?", f->trace);
 	add_text(&sql, texts, &n, f->has_operation, " AND operation = ?", f->operation);
 	add_text(&sql, texts, &n, f->has_call, " AND ? IN (call, call_id)", f->call);
-	add_text(&sql, texts, &n, f->has_principal, " AND actor = ?", f->principal);
+	add_text(&sql, texts, &n, f->has_principal, " AND ? IN (actor, subject)", f->principal);
 	add_text(&sql, texts, &n, f->has_tool, " AND tool = ?", f->tool);
 	add_text(&sql, texts, &n, f->has_grant, " AND grant_id = ?", f->grant);
 	if (f->has_outcome)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -286,15 +287,50 @@ class Audit(Case):
         self.assertEqual(records[2]["path"], ["docs", "a.txt"])
         self.assertEqual([r["segment"] for r in records], [1, 1, 1, 1, 2, 2, 2])
 
+    GRANTED = {"subject": "agent:b", "issuer": "human:o\033", "grant": "g-2", "by": 7,
+               "capabilities": [{"namespace": "workspace", "path": ["docs"],
+                                 "scope": "descendants", "actions": ["read", "list"]},
+                                {"namespace": "db", "path": [], "scope": "exact",
+                                 "actions": ["*"], "owner": "human:x"}]}
+
+    def test_grants_that_came_and_went_are_lines_like_any_other(self):
+        journal = self.journal()
+        journal.append("grant.issued", notBefore=1_700_000_000_000, expiresAt=1_700_000_060_000,
+                       maxUses=3, delegationDepth=2, purposes=["run", "a\nb"], parent="g-1",
+                       **self.GRANTED)
+        journal.append("grant.issued", **{**self.GRANTED, "grant": "g-3"})
+        journal.append("grant.revoked", grant="g-2", subject="agent:b", by=0)
+        lines = [re.split("  +", line.strip()) for line in self.audit("show")[0].splitlines()[2:]]
+        self.assertEqual([line[1:] for line in lines], [
+            ["grant.issued", "agent:b may read,list:workspace:docs/**, *:db:.@human:x",
+             "grant g-2", "derived from g-1", "issued by human:o\\x1b",
+             "from 2023-11-14 22:13:20", "until 2023-11-14 22:14:20", "3 uses", "2 deep",
+             "for run, a\\x0ab", "by uid 7"],
+            ["grant.issued", "agent:b may read,list:workspace:docs/**, *:db:.@human:x",
+             "grant g-3", "issued by human:o\\x1b", "by uid 7"],
+            ["grant.revoked", "agent:b", "grant g-2", "by uid 0"]])
+
     def test_query_filters(self):
-        self.journal().story()
-        for words, want in ((["--outcome", "denied"], 1), (["--call", "c-1"], 2),
+        journal = self.journal().story()
+        journal.append("grant.issued", **self.GRANTED)
+        journal.append("grant.revoked", grant="g-2", subject="agent:b", by=0)
+        self.assertEqual(journal.count, 9)
+        for words, want in ((["--trace", "t-1"], 5), (["--grant", "g-2"], 2),
+                            (["--principal", "agent:b"], 2), (["--principal", "human:o"], 0),
+                            (["--since", "2023-11-14T22:13:20Z"], 9),
+                            (["--since", "2023-11-14T22:13:21Z"], 0),
+                            (["--until", "2023-11-14T22:13:20Z"], 0),
+                            (["--until", "2023-11-14T22:13:21Z"], 9),
+                            (["--outcome", "allowed", "--tool", "files.read"], 1),
+                            (["--outcome", "denied"], 1), (["--call", "c-1"], 2),
                             (["--tool", "files.write"], 1), (["--trace", "t-2"], 0),
                             (["--grant", "g-1"], 1), (["--principal", "agent:a"], 2),
                             (["--operation", "op-1"], 5)):
             with self.subTest(words=words):
                 out, _ = self.audit("query", *words, "-o", "jsonl")
                 self.assertEqual(len(out.splitlines()), want)
+                text, _ = self.audit("query", *words)
+                self.assertEqual(len(text.splitlines()), want and 1 + want)
 
     def test_untrusted_text_cannot_reach_the_terminal(self):
         journal = self.journal()
