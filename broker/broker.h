@@ -258,6 +258,8 @@ struct broker {
 	struct event_base *base;
 	struct alarms *alarms;
 	struct config *config; /* of what begins now; held */
+	struct config *replaced; /* until its successor is on record; held; else NULL */
+	TAILQ_HEAD(, config) configs; /* all that anybody holds, oldest first */
 	struct grant_set *grant_set;
 	struct standing *standing; /* those of its grants that the configuration gave */
 	struct journal *journal; /* NULL until the state has arrived */
@@ -326,6 +328,12 @@ void client_create(struct broker *b, int fd, const struct control *c);
 /* b->config is there: its grants stand from now on.  0, -ENOSPC or -ENOMEM. */
 int reload_start(struct broker *b);
 void reload_finish(struct broker *b);
+/* CONTROL_CONFIG: takes `fd`, checks all of it, and decides by it from now on, or says why not. */
+void reload_on_config(struct broker *b, const struct control *c, int fd);
+/* The journal's patience, as it is configured now. */
+void reload_set_stall(struct broker *b);
+/* An operation that began under it is over. */
+void reload_release(struct broker *b, struct config *c);
 
 /* ---- process.c ------------------------------------------------------------------------ */
 

@@ -238,7 +238,8 @@ void
 command_signal(struct child *c, unsigned signo)
 {
 	struct control signal = { .verb = CONTROL_SIGNAL, .kind = CHILD_COMMAND,
-		.session = c->session->id, .index = c->index, .error = (int32_t)signo };
+		.session = c->session->id, .index = c->index, .error = (int32_t)signo,
+		.generation = c->session->operation->config->generation };
 
 	/* Its first words may be read before the supervisor has said that it runs. */
 	if (c->state == CHILD_ASKED)

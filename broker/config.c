@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "broker/config_rows.h"
+#include "common/sha256.h"
 #include "common/util.h"
 
 #define READ_FIRST (64u << 10) /* bytes */
@@ -284,6 +285,40 @@ config_release(struct config *c)
 		config_destroy(c);
 }
 
+/*
+ * Of all frames, as they are, but for what says when this was packed, and the key: that is what
+ * it is keyed with.
+ */
+static int
+set_digest(struct config_reader *r, struct slice bytes)
+{
+	static const uint8_t no_key[sizeof(r->config->key)];
+	size_t head = 4 + protocol_length(bytes.p);
+	struct msg_config_broker m = r->head;
+	struct sha256_key key;
+	struct buf b = { 0 };
+	int ret;
+
+	m.key.p = no_key;
+	m.has_generation = m.has_startedAt = false;
+	ret = protocol_notify(&b, MSG_config_broker, &m);
+	buf_add(&b, bytes.p + head, bytes.n - head);
+	if (ret == 0 && !b.failed) {
+		sha256_key_init(&key, r->config->key, sizeof(r->config->key));
+		sha256_keyed(&key, buf_slice(&b), r->config->digest);
+		explicit_bzero(&key, sizeof(key));
+	}
+	ret = ret == 0 && !b.failed ? 0 : config_out_of_memory(r);
+	buf_finish(&b);
+	return ret;
+}
+
+uint32_t
+config_users(const struct config *c)
+{
+	return c->users;
+}
+
 int
 config_read(int fd, struct config **ret, struct fault *fault, const char **ret_row)
 {
@@ -298,7 +333,8 @@ config_read(int fd, struct config **ret, struct fault *fault, const char **ret_r
 		return config_out_of_memory(&r);
 	if (read_bytes(&r, fd, &bytes) == 0 && each_frame(&r, bytes, count_row) == 0 &&
 	    make_room(&r) == 0 && each_frame(&r, bytes, take_row) == 0 &&
-	    config_own_tools(&r) == 0 && index_names(&r) == 0) {
+	    config_own_tools(&r) == 0 && index_names(&r) == 0 &&
+	    set_digest(&r, bytes) == 0) {
 		config_set_row(&r, "", 0, NULL);
 		*ret = config_hold(r.config);
 	} else {

@@ -11,10 +11,13 @@
 #ifndef BROKER_CONFIG_H
 #define BROKER_CONFIG_H
 
+#include <sys/queue.h>
+
 #include "broker/authority/set.h"
 #include "broker/requirement.h"
 #include "broker/schema.h"
 #include "broker/zone.h"
+#include "common/control.h"
 #include "common/protocol.h"
 
 #define CONFIG_BYTES_MAX (64u << 20) /* of all frames: some 100000 grants */
@@ -59,6 +62,9 @@ struct config {
 	uint32_t timeout_ms; /* a turn's default and ceiling; 0 for a command: none */
 	uint32_t drain_grace_ms, kill_grace_ms;
 	uint32_t operator; /* uid (D-18) */
+	uint64_t generation;	/* how many the daemon had before it */
+	uint64_t started_at_ms; /* wall clock: issuedAt of grants that do not say */
+	uint8_t digest[32];	/* keyed, of all that is configured: two are the same, or not */
 
 	struct config_runtime *runtimes;
 	size_t nruntimes;
@@ -69,6 +75,8 @@ struct config {
 	struct grant *grants; /* in the order of the frames, none with a grant_fault() */
 	size_t ngrants;
 	struct ceiling ceiling; /* what is refused, whatever is granted */
+
+	TAILQ_ENTRY(config) entry; /* its broker's, reload.c */
 
 	/* private */
 	uint32_t users; /* config_hold() */
@@ -83,9 +91,14 @@ struct config {
  * none), both valid until the next call; -ENOMEM; or the errno of read(2), negative.
  */
 int config_read(int fd, struct config **ret, struct fault *fault, const char **ret_row);
+/* The row that `ret_row` named, of those that the supervisor knows by their index; else
+ * CONFIG_ROW_NONE. */
+enum config_row_kind config_fault_row(uint32_t *ret_index);
+
 /* One more, or one fewer, who needs it; it is read with one.  NULL is allowed. */
 struct config *config_hold(struct config *c);
 void config_release(struct config *c);
+uint32_t config_users(const struct config *c);
 
 /* Is the namespace of the tool, which may be another configuration's, enabled in `c`? */
 bool config_is_enabled(const struct config *c, const struct config_tool *tool);

@@ -10,9 +10,11 @@
 #include "broker/grant_wire.h"
 #include "common/util.h"
 
-/* What the last failure was about: a broker reads one configuration in its life. */
+/* What the last failure was about: one configuration is read at a time. */
 static char fault_row[384];
 static char fault_rule[512];
+static enum config_row_kind fault_kind;
+static size_t fault_number; /* from 1; 0: none */
 
 /* ---- failures ------------------------------------------------------------------------- */
 
@@ -39,6 +41,35 @@ config_out_of_memory(struct config_reader *r)
 	return r->error;
 }
 
+static enum config_row_kind
+row_kind(const char *kind)
+{
+	static const struct {
+		const char *name;
+		enum config_row_kind kind;
+	} kinds[] = {
+		{ "config.runtime", CONFIG_ROW_RUNTIME },
+		{ "config.provider", CONFIG_ROW_PROVIDER },
+		{ "config.tool", CONFIG_ROW_TOOL },
+		{ "config.grant", CONFIG_ROW_GRANT },
+	};
+	size_t i;
+
+	for (i = 0; i < countof(kinds); i++)
+		if (strcmp(kind, kinds[i].name) == 0)
+			return kinds[i].kind;
+	return CONFIG_ROW_NONE;
+}
+
+enum config_row_kind
+config_fault_row(uint32_t *ret_index)
+{
+	if (fault_number == 0)
+		return CONFIG_ROW_NONE;
+	*ret_index = (uint32_t)fault_number - 1;
+	return fault_kind;
+}
+
 void
 config_set_row(struct config_reader *r, const char *kind, size_t number, const char *id)
 {
@@ -47,6 +78,8 @@ config_set_row(struct config_reader *r, const char *kind, size_t number, const c
 	if (r->error != 0)
 		return; /* the row that failed stands */
 	r->fault->method = *kind != '\0' ? kind : NULL;
+	fault_kind = row_kind(kind);
+	fault_number = number;
 	if (number > 0)
 		snprintf(place, sizeof(place), " %zu", number);
 	if (id != NULL)
@@ -135,6 +168,7 @@ take_broker(struct config_reader *r, const struct message *m)
 	struct config *c = r->config;
 
 	config_set_row(r, "config.broker", 1, NULL);
+	r->head = *b;
 	c->namespace = take_text(r, "namespace", b->namespace);
 	c->authority = take_address(r, "authority", b->authority);
 	c->owner = take_address(r, "owner", b->owner);
@@ -152,6 +186,8 @@ take_broker(struct config_reader *r, const struct message *m)
 	c->drain_grace_ms = (uint32_t)b->drainGraceMs;
 	c->kill_grace_ms = (uint32_t)b->killGraceMs;
 	c->operator=(uint32_t) b->operator;
+	c->generation = b->has_generation ? b->generation : 0;
+	c->started_at_ms = b->has_startedAt ? b->startedAt : 0;
 	return r->error;
 }
 
@@ -323,7 +359,7 @@ take_grant(struct config_reader *r, const struct message *m)
 	out->subject = take_text(r, "subject", in->subject);
 	out->issuer = take_text(r, "issuer", in->issuer);
 	out->namespace = take_text(r, "namespace", in->namespace);
-	out->issued_at_ms = in->issuedAt;
+	out->issued_at_ms = in->has_issuedAt ? in->issuedAt : r->config->started_at_ms;
 	if (in->has_notBefore)
 		out->not_before_ms = in->notBefore;
 	if (in->has_expiresAt) {

@@ -20,6 +20,7 @@ enum config_part {
 struct config_reader {
 	struct config *config;
 	struct fault *fault;
+	struct msg_config_broker head; /* its slices lie in the frames */
 	bool begun;
 	enum config_part part;					    /* of the last row */
 	size_t rows;						    /* of all kinds */

@@ -98,6 +98,12 @@ handle_processes(
 	process_on_list(b, n == 1 ? steal_fd(&fds[0]) : -1, c->error);
 }
 
+static void
+handle_config(struct broker *b, const struct control *c, int fds[CONTROL_FDS_MAX], unsigned n)
+{
+	reload_on_config(b, c, n == 1 ? steal_fd(&fds[0]) : -1);
+}
+
 /* Ends every open operation; sessions that are in their grace keep it. */
 static void
 broker_shutdown(struct broker *b, enum ending ending)
@@ -141,6 +147,7 @@ static const struct {
 	{ CONTROL_SHUTDOWN, handle_shutdown },
 	{ CONTROL_NO_SEGMENT, handle_no_segment },
 	{ CONTROL_PROCESSES, handle_processes },
+	{ CONTROL_CONFIG, handle_config },
 };
 
 static void

@@ -220,7 +220,7 @@ operation_destroy(struct operation *op)
 		return;
 	turn_destroy(op->turn);
 	buf_finish(&op->common.packed);
-	config_release(op->config);
+	reload_release(op->broker, op->config);
 	free(op);
 }
 

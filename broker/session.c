@@ -28,6 +28,7 @@ child_ask(struct child *c)
 	struct session *s = c->session;
 	struct control spawn = {
 		.verb = CONTROL_SPAWN, .kind = c->kind, .session = s->id, .index = c->index,
+		.generation = s->operation->config->generation,
 	};
 
 	if (c->kind == CHILD_COMMAND && s->operation->has_input)
@@ -54,6 +55,7 @@ child_kill(struct child *c)
 	struct session *s = c->session;
 	struct control kill = {
 		.verb = CONTROL_KILL, .kind = c->kind, .session = s->id, .index = c->index,
+		.generation = s->operation->config->generation,
 	};
 
 	if (c->killed || (c->state != CHILD_ASKED && c->state != CHILD_RUNNING))
@@ -355,7 +357,8 @@ session_close(struct session *s, uint64_t grace_ms)
 	uint64_t at = s->broker->now_ms + grace_ms;
 	struct msg_operation_abort abort = { .operation = slice_of(op->id) };
 	struct control term = { .verb = CONTROL_SIGNAL, .kind = CHILD_COMMAND,
-		.session = s->id, .index = s->worker.index, .error = 15 };
+		.session = s->id, .index = s->worker.index, .error = 15,
+		.generation = op->config->generation };
 
 	session_flow(s);
 	if (!s->closing) {

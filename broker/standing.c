@@ -13,8 +13,8 @@ struct item {
 	struct grant grant;
 	bool gone;	  /* revoked, as no configuration says it any more */
 	bool was_revoked; /* and somebody else had done so before: that outlives a reload */
-	uint32_t gone_in; /* generation */
-	uint32_t seen_in; /* generation that said it last */
+	uint64_t gone_in; /* generation */
+	uint64_t seen_in; /* generation that said it last */
 	TAILQ_ENTRY(item) link;
 };
 
@@ -87,6 +87,7 @@ put_grant(struct place *p, const struct grant *g, struct grant *ret)
 	ret->issuer = put_text(p, g->issuer);
 	ret->namespace = put_text(p, g->namespace);
 	ret->parent = put_text(p, g->parent);
+	ret->tool = put_text(p, g->tool);
 	if (g->purposes != NULL)
 		ret->purposes = put_list(p, g->purposes, g->npurposes);
 	all = put(p, g->capabilities, g->ncapabilities * sizeof(*all));
@@ -157,6 +158,8 @@ same_grant(const struct grant *a, const struct grant *b)
 
 	if (!same_text(a->subject, b->subject) || !same_text(a->issuer, b->issuer) ||
 	    !same_text(a->namespace, b->namespace) || !same_text(a->parent, b->parent) ||
+	    !same_text(a->tool, b->tool) ||
+	    memcmp(a->digest, b->digest, sizeof(a->digest)) != 0 ||
 	    a->issued_at_ms != b->issued_at_ms || a->not_before_ms != b->not_before_ms ||
 	    a->expires_at_ms != b->expires_at_ms ||
 	    a->delegation_depth != b->delegation_depth || a->bounded != b->bounded ||
@@ -268,7 +271,7 @@ item_join(struct standing *s, struct item *i, const struct item *old)
 }
 
 static void
-item_end(struct standing *s, struct item *i, uint32_t generation, uint64_t at_ms)
+item_end(struct standing *s, struct item *i, uint64_t generation, uint64_t at_ms)
 {
 	i->gone = true;
 	i->gone_in = generation;
@@ -290,7 +293,7 @@ dead_sweep(struct standing *s)
 }
 
 void
-standing_forget(struct standing *s, uint32_t oldest)
+standing_forget(struct standing *s, uint64_t oldest)
 {
 	struct item *i, *next;
 
@@ -382,7 +385,7 @@ add_changed(struct standing *s, struct change *changes, size_t n)
 }
 
 static void
-end_others(struct standing *s, const struct config *c, uint32_t generation, uint64_t at_ms)
+end_others(struct standing *s, const struct config *c, uint64_t generation, uint64_t at_ms)
 {
 	struct item *item;
 	size_t i;
@@ -397,7 +400,7 @@ end_others(struct standing *s, const struct config *c, uint32_t generation, uint
 }
 
 int
-standing_replace(struct standing *s, const struct config *c, uint32_t generation,
+standing_replace(struct standing *s, const struct config *c, uint64_t generation,
     uint64_t at_ms, const char **ret_id)
 {
 	struct change *changes = calloc(c->ngrants + 1, sizeof(*changes));

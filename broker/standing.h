@@ -29,11 +29,11 @@ void standing_destroy(struct standing *s);
  * in `*ret_id` (of `c`) whose id a grant of somebody else has; -ENOSPC; -ENOMEM, before anything
  * has changed; -EIO if memory went out where there was no way back: the set has failed.
  */
-int standing_replace(struct standing *s, const struct config *c, uint32_t generation,
+int standing_replace(struct standing *s, const struct config *c, uint64_t generation,
     uint64_t at_ms, const char **ret_id);
 
 /* No turn of a generation before `oldest` is left: what was kept for them is freed. */
-void standing_forget(struct standing *s, uint32_t oldest);
+void standing_forget(struct standing *s, uint64_t oldest);
 
 /*
  * What the record says that is spent of the grant `id`, whether or not it stands now.

@@ -19,7 +19,6 @@
 #define PRIORS_MAX 65536
 #define ERRNO_MAX  134 /* one more than the last that Linux has */
 /* beyond the kill grace: how long a sync may take before it is an outage */
-#define STALL_MS   1000
 
 /* An operation of a broker before us. */
 struct prior {
@@ -353,6 +352,7 @@ state_settle(struct broker *b)
 	record_init(&r, b, NULL, "broker.started");
 	snprintf(detail, sizeof detail, "%zu open operations", open);
 	RECORD_TEXT(&r.m, detail, detail);
+	RECORD_SLICE(&r.m, digest, ((struct slice){ b->config->digest, sizeof b->config->digest }));
 	record_append(&r, JOURNAL_ENDING, NULL, NULL);
 	for (size_t i = 0; i < loading.npriors; i++) {
 		struct prior *p = &loading.priors[i];
@@ -417,8 +417,7 @@ state_loaded(struct broker *b)
 		return;
 	}
 	STOP_POINT("broker.state_loaded");
-	/* A kill does not wait for the disk, and the ending it makes not much longer. */
-	journal_stall_after(b->journal, b->config->kill_grace_ms + STALL_MS);
+	reload_set_stall(b);
 	b->on_journal(b);
 	if (loading.pending_fd >= 0)
 		journal_segment(b->journal, steal_fd(&loading.pending_fd),

@@ -36,6 +36,9 @@ enum control_verb {
 	CONTROL_NO_SEGMENT, /* error: errno: the segment asked for cannot be made */
 	/* fd: sealed memfd of process.row frames; none, and error, if it cannot be made */
 	CONTROL_PROCESSES,
+	/* fd: sealed memfd of a whole configuration, generation: its number.  One at a time:
+	 * answered with CONTROL_CONFIG_TAKEN */
+	CONTROL_CONFIG,
 
 	/* broker -> supervisor */
 	CONTROL_READY = 32, /* the state has arrived whole; links may come */
@@ -50,6 +53,11 @@ enum control_verb {
 	/* the first of those that came with CONTROL_FROM_SOCKET, and were not taken yet, is */
 	CONTROL_CLIENT_TAKEN,
 	CONTROL_LIST, /* CONTROL_PROCESSES, please */
+	/* generation, error: 0, it decides from now on, on record; else an errno, and nothing has
+	 * changed.  kind: enum config_row_kind and index: the row that is at fault */
+	CONTROL_CONFIG_TAKEN,
+	/* generation: no session that began under it is left; nothing names it again */
+	CONTROL_CONFIG_OVER,
 
 	/* supervisor -> client */
 	CONTROL_BROKER = 64, /* fd: link to the broker (again, after a broker's death) */
@@ -62,6 +70,15 @@ enum child_kind {
 	/* worker without: stdin (only with CONTROL_WITH_INPUT), stdout, stderr */
 	CHILD_COMMAND,
 	CHILD_PROVIDER, /* link, stderr */
+};
+
+/* Which of a configuration's lists a row is of, with CONTROL_CONFIG_TAKEN. */
+enum config_row_kind {
+	CONFIG_ROW_NONE,
+	CONFIG_ROW_RUNTIME,
+	CONFIG_ROW_PROVIDER,
+	CONFIG_ROW_TOOL,
+	CONFIG_ROW_GRANT,
 };
 
 #define CONTROL_WITH_INPUT 1u
@@ -180,6 +197,7 @@ struct control {
 	uint32_t layer; /* enum layer */
 	uint32_t flags;
 	uint32_t uid, gid, pid;
+	uint64_t generation; /* of the configuration that a child's index is into */
 	uint64_t count;
 	struct exit_facts exit;
 };

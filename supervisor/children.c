@@ -18,19 +18,33 @@
 /* ---- who there is ------------------------------------------------------------------ */
 
 struct child *
-child_create(struct children *ch, enum child_kind kind, uint32_t index)
+child_create(
+    struct children *ch, struct generation *by, enum child_kind kind, uint32_t index)
 {
 	struct child *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return NULL;
+	by->children++;
 	*c = (struct child){ .owner = ch,
+		.by = by,
 		.kind = kind,
 		.index = index,
 		.since_ms = clock_wall_ms(),
 		.uid = UID_CLAIM_NONE,
 		.fds = { -1, -1, -1, -1 } };
 	return c;
+}
+
+void
+child_free(struct child *c)
+{
+	child_close_fds(c);
+	child_close_ends(c);
+	uid_release(&c->uid);
+	c->by->children--;
+	generation_release(c->owner, c->by);
+	free(c);
 }
 
 static void
@@ -50,10 +64,7 @@ destroy_child(struct child *c)
 
 	TAILQ_REMOVE(c->warm ? &ch->warm : &ch->list, c, link);
 	ch->count -= !c->warm;
-	child_close_fds(c);
-	child_close_ends(c);
-	uid_release(&c->uid);
-	free(c);
+	child_free(c);
 	if (TAILQ_EMPTY(&ch->list))
 		ch->handler->on_empty(ch->arg);
 }
@@ -79,7 +90,7 @@ child_is_provider(const struct child *c)
 const char *
 child_id(const struct child *c)
 {
-	const struct conf_namespace *config = c->owner->config;
+	const struct conf_namespace *config = c->by->config;
 
 	return child_is_provider(c) ? config->providers.v[c->index].id
 			      : config->runtimes.v[c->index].id;
@@ -87,9 +98,9 @@ child_id(const struct child *c)
 
 /* In the pool: runtimes first. */
 size_t
-children_line(const struct children *ch, enum child_kind kind, uint32_t index)
+children_line(const struct generation *g, enum child_kind kind, uint32_t index)
 {
-	return kind == CHILD_PROVIDER ? ch->config->runtimes.n + index : index;
+	return kind == CHILD_PROVIDER ? g->config->runtimes.n + index : index;
 }
 
 /* ---- what the broker is told ------------------------------------------------------- */
@@ -167,7 +178,7 @@ log_forbidden(const struct child *c, const struct exit_facts *exit)
 static void
 lose_warm(struct child *c, bool ran)
 {
-	if (pool_lost(c->owner->pool, &c->entry, ran))
+	if (pool_lost(c->by->pool, &c->entry, ran))
 		child_log_off(c);
 	destroy_child(c);
 }
@@ -175,11 +186,9 @@ lose_warm(struct child *c, bool ran)
 static void
 note_exit(const struct child *c, const struct exit_facts *exit)
 {
-	const struct children *ch = c->owner;
-
 	if (c->kind == CHILD_TURN && is_own_fault(exit) &&
 	    clock_ms() - c->started_at_ms < START_LIFE_MS &&
-	    pool_died(ch->pool, children_line(ch, c->kind, c->index)))
+	    pool_died(c->by->pool, children_line(c->by, c->kind, c->index)))
 		child_log_off(c);
 }
 
@@ -267,28 +276,37 @@ const struct launch_handler child_handler = {
 
 /* ---- orders ------------------------------------------------------------------------ */
 
-/* May a sound broker name such a child? */
 static bool
-is_known(const struct children *ch, const struct control *c)
+is_known(const struct children *ch, const struct conf_namespace *config,
+    const struct control *c)
 {
 	switch (c->kind) {
 	case CHILD_TURN:
 		return ch->operation_kind == operation_kind_turn &&
-		       c->index < ch->config->runtimes.n;
+		       c->index < config->runtimes.n;
 	case CHILD_COMMAND:
 		return ch->operation_kind == operation_kind_command &&
-		       c->index < ch->config->runtimes.n;
-	case CHILD_PROVIDER: return c->index < ch->config->providers.n;
+		       c->index < config->runtimes.n;
+	case CHILD_PROVIDER: return c->index < config->providers.n;
 	default: return false;
 	}
 }
 
+/* May a sound broker name such a child?  Then by which configuration, else NULL. */
+static struct generation *
+known_by(const struct children *ch, const struct control *c)
+{
+	struct generation *g = generation_find(ch, c->generation);
+
+	return g && is_known(ch, g->config, c) ? g : NULL;
+}
+
 /* One that waits becomes this session's; false if none does. */
 static bool
-hand_out(struct children *ch, const struct control *order)
+hand_out(struct children *ch, const struct generation *g, const struct control *order)
 {
 	struct pool_entry *e =
-	    pool_take(ch->pool, children_line(ch, (enum child_kind)order->kind, order->index));
+	    pool_take(g->pool, children_line(g, (enum child_kind)order->kind, order->index));
 	struct child *c;
 
 	if (!e)
@@ -324,24 +342,25 @@ start_cold(struct child *c, enum layer *ret_layer)
 int
 children_spawn(struct children *ch, const struct control *c)
 {
+	struct generation *g = known_by(ch, c);
 	enum layer layer = LAYER_PLAN;
 	struct child *child;
 	unsigned deaths;
 	int r;
 
-	if (!is_known(ch, c) || find_child(ch, c) || ch->count >= CHILDREN_MAX ||
+	if (!g || find_child(ch, c) || ch->count >= CHILDREN_MAX ||
 	    (c->flags & ~CONTROL_WITH_INPUT) || (c->flags && c->kind != CHILD_COMMAND))
 		return -EPROTO;
 	deaths = c->kind == CHILD_TURN
-		     ? pool_refuses(ch->pool, children_line(ch, CHILD_TURN, c->index))
+		     ? pool_refuses(g->pool, children_line(g, CHILD_TURN, c->index))
 		     : 0;
 	if (deaths > 0) {
 		refuse_order(ch, c, LAYER_DEATHS, EAGAIN, deaths);
 		return 0;
 	}
-	if (c->kind != CHILD_COMMAND && hand_out(ch, c))
+	if (c->kind != CHILD_COMMAND && hand_out(ch, g, c))
 		return 0;
-	child = child_create(ch, (enum child_kind)c->kind, c->index);
+	child = child_create(ch, g, (enum child_kind)c->kind, c->index);
 	if (!child) {
 		refuse_order(ch, c, LAYER_PLAN, ENOMEM, 0);
 		return 0;
@@ -359,7 +378,7 @@ children_kill(struct children *ch, const struct control *c)
 {
 	struct child *child;
 
-	if (!is_known(ch, c) || !ending_desc(c->cause))
+	if (!known_by(ch, c) || !ending_desc(c->cause))
 		return -EPROTO;
 	child = find_child(ch, c);
 	if (child && child->launch)
@@ -373,7 +392,7 @@ children_signal(struct children *ch, const struct control *c)
 	struct child *child;
 
 	if (c->error < 0 || !control_may_signal((uint64_t)c->error) ||
-	    c->kind != CHILD_COMMAND || !is_known(ch, c))
+	    c->kind != CHILD_COMMAND || !known_by(ch, c))
 		return -EPROTO;
 	child = find_child(ch, c);
 	if (child && child->launch)
@@ -393,15 +412,15 @@ children_create(struct event_base *base, const struct conf_namespace *c,
 	if (!ch)
 		return NULL;
 	ch->base = base;
-	ch->config = c;
 	ch->operation_kind = kind;
 	ch->learn = learn;
 	ch->handler = handler;
 	ch->arg = arg;
 	TAILQ_INIT(&ch->list);
 	TAILQ_INIT(&ch->warm);
-	ch->pool = children_create_pool(ch);
-	if (!ch->pool) {
+	TAILQ_INIT(&ch->generations);
+	ch->current = generation_create(ch, 0, c);
+	if (!ch->current) {
 		free(ch);
 		errno = ENOMEM;
 		return NULL;
@@ -412,10 +431,14 @@ children_create(struct event_base *base, const struct conf_namespace *c,
 void
 children_destroy(struct children *ch)
 {
+	struct generation *g;
+
 	if (!ch)
 		return;
 	assert(children_empty(ch));
-	pool_destroy(ch->pool);
+	children_config_drop(ch);
+	while ((g = TAILQ_FIRST(&ch->generations)))
+		generation_destroy(ch, g);
 	free(ch);
 }
 

@@ -29,7 +29,9 @@ struct children_handler {
 	void (*on_empty)(void *arg);
 };
 
-/* `c` must live on; `kind` is what its runtimes are; `learn`, which must live on, is what their calls
+#define CHILDREN_GENERATIONS_MAX 8 /* configurations that something lives by, at once */
+
+/* `c`, generation 0, must live on; `kind` is what its runtimes are; `learn`, which must live on, is what their calls
  * are learned with, NULL: they are not.  NULL with errno set. */
 struct children *children_create(struct event_base *base, const struct conf_namespace *c,
     enum operation_kind kind, struct learn *learn, const struct children_handler *handler,
@@ -45,6 +47,25 @@ void children_destroy(struct children *ch);
 int children_spawn(struct children *ch, const struct control *c);
 int children_kill(struct children *ch, const struct control *c);
 int children_signal(struct children *ch, const struct control *c);
+
+/*
+ * The configuration that follows, as generation `number`: none is made by it before
+ * children_config_take().  Takes `c`, which was malloc'ed.  0; -EBUSY with as many as there may
+ * be, or one that is offered; -ENOMEM.  `c` stays the caller's on failure.
+ */
+int children_config_offer(struct children *ch, uint64_t number, struct conf_namespace *c);
+/* What was offered is the current one: those that wait are ended; with `fill` others start. */
+void children_config_take(struct children *ch, bool fill);
+/* What was offered is not wanted. */
+void children_config_drop(struct children *ch);
+/*
+ * The broker names that one no more; `all`: none but the current one, as there is no broker.
+ * It lives on as long as what was made by it.  0, or -EPROTO if it could not name it.
+ */
+int children_config_over(struct children *ch, uint64_t number);
+void children_config_over_all(struct children *ch);
+/* Those that wait are ended, and others started: what they are made of may have changed. */
+void children_refresh(struct children *ch);
 
 /* From now on as many as the configuration wants wait for their first session. */
 void children_fill(struct children *ch);

@@ -96,12 +96,12 @@ limit_of(uint64_t own, uint64_t profile)
 static int
 draft_runtime(struct draft *d, const struct child *c)
 {
-	const struct conf_runtime *t = &c->owner->config->runtimes.v[c->index];
+	const struct conf_runtime *t = &c->by->config->runtimes.v[c->index];
 	struct chamber *h = &d->chamber;
 
 	h->learn = c->owner->learn;
 	h->profile = h->learn ? learn_profile(h->learn)
-			      : conf_profile_named(c->owner->config, t->profile);
+			      : conf_profile_named(c->by->config, t->profile);
 	/* Where a listener further up watches, nothing could be learned. */
 	h->required = h->learn ? 1u << LAYER_LISTENER : 0;
 	h->argv = t->command.v;
@@ -120,11 +120,11 @@ static char *const files_argv[] = { (char *)(uintptr_t) "/libexec/caisson-files"
 static int
 draft_provider(struct draft *d, const struct child *c)
 {
-	const struct conf_provider *p = &c->owner->config->providers.v[c->index];
+	const struct conf_provider *p = &c->by->config->providers.v[c->index];
 	struct chamber *h = &d->chamber;
 
 	h->profile = p->builtin == BUILTIN_FILES ? profile_named("files") :
-						   conf_profile_named(c->owner->config, p->profile);
+						   conf_profile_named(c->by->config, p->profile);
 	h->argv = p->builtin == BUILTIN_FILES ? files_argv : p->command.v;
 	h->memory_bytes = limit_of(p->memory, h->profile->memory_bytes);
 	h->tmp_bytes = p->tmp;
@@ -153,7 +153,7 @@ draft_uid(struct draft *d, struct child *c)
 
 	if (!uid_is_root())
 		return 0;
-	p = c->kind == CHILD_PROVIDER ? &c->owner->config->providers.v[c->index] : NULL;
+	p = c->kind == CHILD_PROVIDER ? &c->by->config->providers.v[c->index] : NULL;
 	if (c->unmapped && p && p->builtin == BUILTIN_FILES) {
 		if (stat(p->root, &st) < 0)
 			return -errno;

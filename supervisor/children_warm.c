@@ -21,14 +21,15 @@ static int
 children_start_warm(size_t line, void *arg)
 {
 	struct children *ch = arg;
-	bool provider = line >= ch->config->runtimes.n;
+	struct generation *g = ch->current; /* no other's pool starts any */
+	bool provider = line >= g->config->runtimes.n;
 	enum layer layer = LAYER_DESCRIPTORS;
 	struct child *c;
 	char why[512];
 	int r;
 
-	c = child_create(ch, provider ? CHILD_PROVIDER : CHILD_TURN,
-	    (uint32_t)(provider ? line - ch->config->runtimes.n : line));
+	c = child_create(ch, g, provider ? CHILD_PROVIDER : CHILD_TURN,
+	    (uint32_t)(provider ? line - g->config->runtimes.n : line));
 	if (!c)
 		return -ENOMEM;
 	c->warm = true;
@@ -39,14 +40,11 @@ children_start_warm(size_t line, void *arg)
 		launch_explain(layer, -r, why, sizeof(why));
 		log_error("%s %s: none can wait: %s", provider ? "provider" : "runtime",
 		    child_id(c), why);
-		child_close_fds(c);
-		child_close_ends(c);
-		uid_release(&c->uid);
-		free(c);
+		child_free(c);
 		return r;
 	}
 	TAILQ_INSERT_TAIL(&ch->warm, c, link);
-	pool_enter(ch->pool, &c->entry, line);
+	pool_enter(g->pool, &c->entry, line);
 	STOP_POINT("supervisor.warm_spawned");
 	return 0;
 }
@@ -73,18 +71,18 @@ static const struct pool_handler pool_handler = {
 };
 
 struct pool *
-children_create_pool(struct children *ch)
+children_create_pool(struct children *ch, const struct conf_namespace *c)
 {
-	size_t n = ch->config->runtimes.n + ch->config->providers.n, i;
+	size_t n = c->runtimes.n + c->providers.n, i;
 	unsigned *want = calloc(n + 1, sizeof(*want));
 	struct pool *p;
 
 	if (!want)
 		return NULL;
 	for (i = 0; i < n && ch->operation_kind == operation_kind_turn; i++)
-		want[i] = i < ch->config->runtimes.n
-			      ? (unsigned)ch->config->runtimes.v[i].warm
-			      : (unsigned)ch->config->providers.v[i - ch->config->runtimes.n].warm;
+		want[i] = i < c->runtimes.n
+			      ? (unsigned)c->runtimes.v[i].warm
+			      : (unsigned)c->providers.v[i - c->runtimes.n].warm;
 	p = pool_create(ch->base, want, n, &pool_handler, ch);
 	free(want);
 	return p;
@@ -118,11 +116,11 @@ child_log_warm_exit(const struct child *c, const struct exit_facts *exit)
 void
 children_fill(struct children *ch)
 {
-	pool_fill(ch->pool);
+	pool_fill(ch->current->pool);
 }
 
 void
 children_drain(struct children *ch)
 {
-	pool_drain(ch->pool);
+	pool_drain(ch->current->pool);
 }

@@ -16,6 +16,7 @@
 #include "supervisor/listen.h"
 #include "supervisor/notify.h"
 #include "supervisor/place.h"
+#include "supervisor/reload.h"
 #include "supervisor/setup.h"
 
 struct daemon {
@@ -26,6 +27,7 @@ struct daemon {
 	struct event_base *base;
 	struct listen *listen;
 	struct host *host;
+	struct reload *reload;
 	struct event *term, *interrupt, *hangup, *watchdog;
 	int ready_fd;  /* -n; -1: none, or told */
 	int parent_fd; /* of the process that waits in the foreground, likewise */
@@ -72,6 +74,7 @@ daemon_on_clients(bool served, void *arg)
 	listen_resume(d->listen);
 	log_info("the namespace %s is served at %s", d->setup.config.namespace, d->path);
 	tell_ready(d);
+	reload_on_ready(d->reload);
 }
 
 static void
@@ -133,9 +136,19 @@ daemon_on_hangup(evutil_socket_t signo, short events, void *arg)
 
 	(void)signo;
 	(void)events;
-	log_warn("SIGHUP: this version does not read %s again: nothing has changed; restart "
-		 "caissond to use a changed file",
-	    d->o->config);
+	if (d->ending)
+		log_info("SIGHUP: caissond is ending: nothing is read again");
+	else
+		reload_ask(d->reload);
+}
+
+static void
+daemon_on_reloaded(int error, enum config_row_kind row, uint32_t index,
+    const struct conf_namespace *c, void *arg)
+{
+	struct daemon *d = arg;
+
+	reload_on_answer(d->reload, error, row, index, c);
 }
 
 static void
@@ -215,6 +228,20 @@ go_into_background(struct daemon *d, char err[DAEMON_ERROR_MAX])
 	return 0;
 }
 
+/*
+ * A SIGHUP is kept until there is somebody to handle it: a file that was changed behind the
+ * first look at it is read again then.
+ */
+static void
+hold_hangups(int how)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(how, &set, NULL);
+}
+
 static int
 watch(struct daemon *d)
 {
@@ -230,6 +257,7 @@ watch(struct daemon *d)
 		return -ENOMEM;
 	if (!d->o->foreground)
 		signal(SIGINT, SIG_IGN);
+	hold_hangups(SIG_UNBLOCK);
 	return 0;
 }
 
@@ -241,6 +269,9 @@ open_all(struct daemon *d, char err[DAEMON_ERROR_MAX])
 	};
 	int r;
 
+	d->reload = reload_create(d->o, &d->host);
+	if (!d->reload)
+		return refuse(err, -errno, "-c %.500s: %s", d->o->config, strerror(errno));
 	if ((r = take_descriptors(d, err)) < 0 ||
 	    (r = setup_daemon(d->o, &d->setup, err)) < 0 || (r = find_socket(d, err)) < 0 ||
 	    (r = go_into_background(d, err)) < 0)
@@ -276,6 +307,7 @@ serve(struct daemon *d, char err[DAEMON_ERROR_MAX])
 		.on_clients = daemon_on_clients,
 		.on_client_taken = daemon_on_client_taken,
 		.on_client_gone = daemon_on_client_gone,
+		.on_reloaded = daemon_on_reloaded,
 		.on_done = daemon_on_done,
 		.arg = d,
 	};
@@ -294,6 +326,7 @@ close_all(struct daemon *d)
 	size_t i;
 
 	host_destroy(d->host);
+	reload_destroy(d->reload);
 	cgroup_host_finish();
 	listen_close(d->listen);
 	for (i = 0; i < countof(events); i++)
@@ -317,6 +350,7 @@ daemon_run(const struct options *o, int *ret_status, char err[DAEMON_ERROR_MAX])
 	int r;
 
 	umask(077);
+	hold_hangups(SIG_BLOCK);
 	r = open_all(&d, err);
 	if (r == 0)
 		r = serve(&d, err);

@@ -8,7 +8,7 @@
  * are served and whoever waits for readiness is told.
  *
  * SIGTERM (in the foreground SIGINT, too) ends what is open within limits.shutdown_grace, a
- * second one kills it.  SIGHUP changes nothing, and says so.
+ * second one kills it.  SIGHUP reads the configuration again (reload.h).
  */
 #ifndef SUPERVISOR_DAEMON_H
 #define SUPERVISOR_DAEMON_H

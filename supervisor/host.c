@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,6 +94,7 @@ static void
 broker_gone(struct host *h)
 {
 	host_serve(h, false);
+	host_config_alone(h);
 	if (h->stage == STAGE_RUNNING && too_many_deaths(h)) {
 		log_error(
 		    "the broker died %d times in %d s", RESTARTS_MAX + 1, RESTARTS_MS / 1000);
@@ -266,7 +266,7 @@ host_shutdown(struct host *h)
 	h->stage = STAGE_SETTLING;
 	STOP_POINT("supervisor.shutdown");
 	children_drain(h->children);
-	arm(h->deadline, (unsigned)h->o.config->limits.shutdown_grace);
+	arm(h->deadline, (unsigned)h->config->limits.shutdown_grace);
 	if (h->services[BROKER].launch)
 		peer_send(h->services[BROKER].peer, &m, NULL, 0);
 	else
@@ -346,6 +346,9 @@ host_create(struct event_base *base, const struct host_options *o)
 		return NULL;
 	h->base = base;
 	h->o = *o;
+	h->o.facts.now_ms = clock_wall_ms();
+	h->config = o->config;
+	h->generations = 1;
 	h->back_off_ms = BACK_OFF_FIRST_MS;
 	for (i = 0; i < SERVICES; i++)
 		h->services[i] = (struct service){ .host = h, .id = i, .uid = UID_CLAIM_NONE };

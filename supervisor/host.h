@@ -6,6 +6,8 @@
  *   - one that answers no heartbeat is killed like one that died;
  *   - too many deaths in a row end everything (125), as they would only repeat;
  *   - a ledger that dies is started again, ever more slowly, and linked to the broker anew;
+ *   - another configuration is in force once the broker has taken it; what began under the one
+ *     before goes on under that;
  *   - the end: the broker settles, then its children are gone, then the ledger has read to the
  *     end; each is waited for so long, then killed.
  *
@@ -14,6 +16,7 @@
 #ifndef SUPERVISOR_HOST_H
 #define SUPERVISOR_HOST_H
 
+#include "common/control.h"
 #include "supervisor/config.h"
 #include "supervisor/pack.h"
 #include "supervisor/state.h"
@@ -24,8 +27,8 @@ struct learn;
 struct ucred;
 
 struct host_options {
-	const struct conf_namespace *config;
-	struct pack_facts facts; /* now_ms is read anew for every broker */
+	const struct conf_namespace *config; /* the first; must live on */
+	struct pack_facts facts; /* now_ms is the start of this */
 	struct rundir *run;
 	struct learn *learn; /* of `caisson learn`, else NULL; must live on */
 	int client_fd; /* of a private run: control link to the client; taken.  -1: a daemon */
@@ -36,6 +39,11 @@ struct host_options {
 	 * -EPROTO if there was none. */
 	int (*on_client_taken)(void *arg);
 	int (*on_client_gone)(uid_t uid, void *arg);
+	/* What host_reload() began: 0, it is in force; else an errno, negative, and nothing has
+	 * changed: -EPIPE, the broker died; another, it does not take it, and has said why; then
+	 * `row` and `index` say of which row, unless that is CONFIG_ROW_NONE. */
+	void (*on_reloaded)(int error, enum config_row_kind row, uint32_t index,
+	    const struct conf_namespace *c, void *arg);
 	/* Everything is gone; `status`: 0, or 125 if nothing could be started (any more). */
 	void (*on_done)(int status, void *arg);
 	void *arg;
@@ -53,6 +61,20 @@ void host_destroy(struct host *h);
 void host_shutdown(struct host *h);
 /* At once: everything is killed, and on_done() follows when it is reaped. */
 void host_kill(struct host *h);
+
+/*
+ * A daemon's: hands a configuration to the broker, of what could be begun with; on_reloaded()
+ * follows.  Takes `c`, which was malloc'ed, on success; `timeout_ms` as in struct pack_facts.
+ * Returns 0; -EAGAIN if there is no broker to take it, or another one is on its way; -ESHUTDOWN
+ * at the end; -EBUSY if sessions live by as many as there may be; another negative errno.
+ */
+int host_reload(struct host *h, struct conf_namespace *c, uint64_t timeout_ms);
+/* May host_reload() be called now? */
+bool host_is_ready(const struct host *h);
+/* The one in force. */
+const struct conf_namespace *host_config(const struct host *h);
+/* It is what it was, and what waits for a session is made anew. */
+void host_refresh(struct host *h);
 
 /* A daemon's: hands a client to the broker.  Takes `fd`. */
 void host_client(struct host *h, int fd, const struct ucred *peer);

@@ -188,6 +188,8 @@ static const struct {
 	{ CONTROL_CLIENT_TAKEN, handle_client_taken },
 	{ CONTROL_CLIENT_GONE, handle_client_gone },
 	{ CONTROL_LIST, handle_list },
+	{ CONTROL_CONFIG_TAKEN, host_config_taken },
+	{ CONTROL_CONFIG_OVER, host_config_over },
 };
 
 static void

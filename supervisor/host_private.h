@@ -5,6 +5,7 @@
  *   host_start.c   starting a broker or ledger in its chamber
  *   host_orders.c  what a broker asks for
  *   host_list.c    what lives here, for who asks
+ *   host_reload.c  the configuration, and one that follows it
  */
 #ifndef SUPERVISOR_HOST_PRIVATE_H
 #define SUPERVISOR_HOST_PRIVATE_H
@@ -57,6 +58,10 @@ struct host {
 	unsigned deaths;
 	unsigned false_starts; /* of ledgers */
 	unsigned back_off_ms; /* of the ledger */
+	const struct conf_namespace *config; /* in force */
+	struct conf_namespace *offered;	     /* to the broker; the children's; else NULL */
+	uint64_t offered_timeout_ms;
+	uint64_t generations; /* offered so far, and the first */
 	struct event *ping, *deadline, *ledger_again;
 };
 
@@ -79,6 +84,14 @@ void host_serve(struct host *h, bool served);
 /* host_orders.c: what comes over the services' control links. */
 extern const struct peer_handler service_peers[SERVICES];
 void host_connect_ledger(struct host *h);
+
+/* host_reload.c */
+/* A memfd of the configuration for a broker, or a negative errno. */
+int host_pack(const struct conf_namespace *c, const struct pack_facts *facts);
+int host_config_taken(struct host *h, const struct control *c);
+int host_config_over(struct host *h, const struct control *c);
+/* There is no broker: nobody names an older one, or answers. */
+void host_config_alone(struct host *h);
 
 /* host_list.c: answers CONTROL_LIST. */
 int host_list(struct host *h);

@@ -112,20 +112,11 @@ service_explain(const struct service *s, enum layer layer, int error)
 static int
 start_broker_with(struct host *h, enum layer *ret_layer)
 {
-	cleanup_fd int config = -1;
-	struct buf b = { 0 };
-	int r;
+	cleanup_fd int config = host_pack(h->config, &h->o.facts);
 
 	*ret_layer = LAYER_PLAN;
-	h->o.facts.now_ms = clock_wall_ms();
-	r = pack_config(&b, h->o.config, &h->o.facts);
-	if (r == 0)
-		r = config = pack_memfd(&b);
-	if (b.p)
-		explicit_bzero(b.p, b.n); /* the key */
-	buf_finish(&b);
-	if (r < 0)
-		return r;
+	if (config < 0)
+		return config;
 	h->ready = false;
 	h->unready_pings = 0;
 	return start_service(&h->services[BROKER], NULL, 0, &config, 1, ret_layer);

@@ -36,6 +36,10 @@ pack_head(struct buf *out, const struct conf_namespace *c, const struct pack_fac
 		.drainGraceMs = c->limits.drain_grace,
 		.killGraceMs = c->limits.kill_grace,
 		.operator= facts->operator_uid,
+		.has_generation = true,
+		.generation = facts->generation,
+		.has_startedAt = true,
+		.startedAt = facts->now_ms,
 	};
 	struct buf namespaces = { 0 };
 	int r;
@@ -145,7 +149,7 @@ pack_capability(struct buf *out, const struct conf_capability *c)
 }
 
 static int
-pack_grant(struct buf *out, const struct conf_grant *g, const struct pack_facts *facts)
+pack_grant(struct buf *out, const struct conf_grant *g)
 {
 	const struct conf_constraints *c = &g->constraints;
 	struct buf purposes = { 0 };
@@ -154,7 +158,8 @@ pack_grant(struct buf *out, const struct conf_grant *g, const struct pack_facts 
 		.subject = slice_of(g->subject),
 		.issuer = slice_of(g->issuer),
 		.namespace = slice_of(g->namespace),
-		.issuedAt = g->has_issuedAt ? g->issuedAt : facts->now_ms,
+		.has_issuedAt = g->has_issuedAt,
+		.issuedAt = g->issuedAt,
 		.has_notBefore = c->has_notBefore,
 		.notBefore = c->notBefore,
 		.has_expiresAt = c->has_expiresAt,
@@ -209,7 +214,7 @@ pack_config(struct buf *out, const struct conf_namespace *c, const struct pack_f
 	if (r == 0)
 		r = pack_ceiling(out, c);
 	for (i = 0; i < c->grants.n && r == 0; i++)
-		r = pack_grant(out, &c->grants.v[i], facts);
+		r = pack_grant(out, &c->grants.v[i]);
 	return r == 0 ? protocol_notify(out, MSG_config_end, &end) : r;
 }
 

@@ -15,9 +15,11 @@ struct pack_facts {
 	enum operation_kind kind; /* of every runtime: all turn, or (caisson exec) command */
 	bool learn; /* of a command: its calls are learned, not refused */
 	uint64_t timeout_ms; /* instead of limits.turn_timeout; 0 for a command: none */
-	uint64_t now_ms; /* wall clock: issuedAt of grants that do not say */
+	/* wall clock, of this caissond's start: issuedAt of grants that do not say */
+	uint64_t now_ms;
 	uint32_t operator_uid; /* D-18 */
 	const uint8_t *key; /* PACK_KEY bytes */
+	uint64_t generation; /* how many there were before it */
 };
 
 /*

@@ -19,7 +19,7 @@ import unittest
 import wire
 
 # struct control of common/control.h
-CONTROL = struct.Struct("=IIQIiIIIIIIQIiIIIIIHHQQQQQ")
+CONTROL = struct.Struct("=IIQIiIIIIIIQQIiIIIIIHHQQQQQ")
 CLIENT, PING, SHUTDOWN, PONG = 3, 8, 9, 33
 FROM_BROKER = 4
 
@@ -91,7 +91,7 @@ class Ledger:
             os.close(fd)
 
     def tell(self, verb, flags=0, fds=()):
-        message = CONTROL.pack(verb, 0, 0, 0, 0, 0, 0, flags, 0, 0, 0, 0, *[0] * 14)
+        message = CONTROL.pack(verb, 0, 0, 0, 0, 0, 0, flags, 0, 0, 0, 0, *[0] * 15)
         socket.send_fds(self.control, [message], list(fds))
 
     def hear(self):

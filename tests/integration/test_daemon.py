@@ -211,13 +211,6 @@ class Signals(Case):
         self.assertEqual(d.end(), 0)
         self.assertIn("the broker did not end in time", d.stderr())
 
-    def test_a_hang_up_changes_nothing_and_says_so(self):
-        d = Daemon(self)
-        d.process.send_signal(signal.SIGHUP)
-        wait_for(lambda: "does not read" in d.stderr(), "the line")
-        self.assertEqual(d.stderr().count("SIGHUP"), 1)
-        d.client()
-
 
 class Restart(Case):
     def turn(self, d, say):

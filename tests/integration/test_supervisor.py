@@ -20,7 +20,7 @@ import unittest
 
 from wire import BUILD, Closed, Peer, TIMEOUT, program, said
 
-CONTROL = struct.Struct("=IIQIiIIIIIIQIiIIIIIHHQQQQQ")
+CONTROL = struct.Struct("=IIQIiIIIIIIQQIiIIIIIHHQQQQQ")
 BROKER, FAILED = 64, 65
 CAISSOND = program("caissond")
 

@@ -72,6 +72,7 @@ draft_create(void)
 			.subject = S("agent:r0"),
 			.issuer = S("human:operator"),
 			.namespace = S("default"),
+			.has_issuedAt = true,
 			.issuedAt = 7 };
 		d->capability[i] = (struct msg_config_capability){ .namespace = S("workspace"),
 			.path = json_value(&d->path, "['docs','a']"),

@@ -193,7 +193,7 @@ START_TEST(what_is_said_otherwise_is_another_grant)
 {
 	static const char *const purposes[] = { "run" };
 	struct sample s[2];
-	struct grant other[12], g = grant("a", &s[0], "x");
+	struct grant other[14], g = grant("a", &s[0], "x");
 	size_t i, n;
 	uint64_t then;
 	struct grant *a;
@@ -211,6 +211,12 @@ START_TEST(what_is_said_otherwise_is_another_grant)
 	other[n++].delegation_depth = 1;
 	other[n].bounded = true;
 	other[n++].max_uses = 9;
+	other[n].bounded = true;
+	other[n].max_uses = 1;
+	other[n].tool = "t";
+	other[n + 1] = other[n];
+	other[n + 1].digest[31] = 1;
+	n += 2;
 	other[n].purposes = (const char **)(uintptr_t)purposes;
 	other[n++].npurposes = 1;
 	other[n++] = grant("a", &s[1], "z");

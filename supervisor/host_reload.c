@@ -1,0 +1,117 @@
+/* The configuration, and one that follows it: whole, or not at all. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/stop.h"
+#include "common/util.h"
+#include "supervisor/host_private.h"
+
+int
+host_pack(const struct conf_namespace *c, const struct pack_facts *facts)
+{
+	struct buf b = { 0 };
+	int r = pack_config(&b, c, facts);
+
+	if (r == 0)
+		r = pack_memfd(&b);
+	if (b.p)
+		explicit_bzero(b.p, b.n); /* the key */
+	buf_finish(&b);
+	return r;
+}
+
+const struct conf_namespace *
+host_config(const struct host *h)
+{
+	return h->config;
+}
+
+bool
+host_is_ready(const struct host *h)
+{
+	return h->stage == STAGE_RUNNING && h->ready && h->services[BROKER].peer &&
+	       !h->offered;
+}
+
+void
+host_refresh(struct host *h)
+{
+	if (host_is_ready(h))
+		children_refresh(h->children);
+}
+
+int
+host_reload(struct host *h, struct conf_namespace *c, uint64_t timeout_ms)
+{
+	struct pack_facts facts = h->o.facts;
+	struct control m = { .verb = CONTROL_CONFIG, .generation = h->generations };
+	int fd, r;
+
+	if (h->stage != STAGE_RUNNING)
+		return -ESHUTDOWN;
+	if (!host_is_ready(h))
+		return -EAGAIN;
+	facts.timeout_ms = timeout_ms;
+	facts.generation = h->generations;
+	fd = host_pack(c, &facts);
+	if (fd < 0)
+		return fd;
+	r = children_config_offer(h->children, h->generations, c);
+	if (r < 0) {
+		util_close(&fd);
+		return r;
+	}
+	h->offered = c;
+	h->offered_timeout_ms = timeout_ms;
+	h->generations++;
+	STOP_POINT("supervisor.before_config");
+	peer_send(h->services[BROKER].peer, &m, &fd, 1);
+	STOP_POINT("supervisor.after_config");
+	return 0;
+}
+
+static void
+answer(struct host *h, int error, const struct control *c)
+{
+	struct conf_namespace *offered = h->offered;
+
+	h->offered = NULL;
+	if (error < 0) {
+		h->o.on_reloaded(error, c ? (enum config_row_kind)c->kind : CONFIG_ROW_NONE,
+		    c ? c->index : 0, offered, h->o.arg);
+		children_config_drop(h->children);
+		return;
+	}
+	h->config = offered;
+	h->o.facts.timeout_ms = h->offered_timeout_ms;
+	h->o.facts.generation = h->generations - 1;
+	children_config_take(h->children, h->stage == STAGE_RUNNING);
+	h->o.on_reloaded(0, CONFIG_ROW_NONE, 0, offered, h->o.arg);
+}
+
+int
+host_config_taken(struct host *h, const struct control *c)
+{
+	if (!h->offered || c->generation != h->generations - 1 || c->error < 0)
+		return -EPROTO;
+	answer(h, -c->error, c);
+	/* Half of it is in force, and what is left refuses everything: the next one is whole. */
+	if (c->error == EIO && h->services[BROKER].launch)
+		launch_kill(h->services[BROKER].launch, ENDING_host_lost);
+	return 0;
+}
+
+int
+host_config_over(struct host *h, const struct control *c)
+{
+	return children_config_over(h->children, c->generation);
+}
+
+void
+host_config_alone(struct host *h)
+{
+	if (h->offered)
+		answer(h, -EPIPE, NULL);
+	children_config_over_all(h->children);
+}
