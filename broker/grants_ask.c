@@ -135,38 +135,28 @@ why_decided(struct msg_grant_why_reply *r, const struct judgement *j)
 	const struct grant *closest = d->grant != NULL ? d->grant : d->closest;
 	const char *detail = decision_detail(d);
 
-	SAY(r, action, j->need.requirement.action);
-	SAY(r, resource, j->need.requirement.namespace);
-	r->has_path = true;
-	r->path = buf_slice(&j->need.path);
-	if (r->allowed) {
+	if (r->allowed)
 		SAY(r, grant, d->grant->id);
-		return;
-	}
-	if (!r->has_cause)
-		SAY(r, cause, decision_cause(d));
+	else if (closest != NULL)
+		SAY(r, closest, closest->id);
 	if (detail != NULL)
 		SAY(r, detail, detail);
-	if (closest != NULL)
-		SAY(r, closest, closest->id);
 }
 
-/* As a turn of this subject's would: is the tool offered at all, and then the call. */
 static void
-why_tool(struct msg_grant_why_reply *r, const struct broker *b, const struct context *ctx,
-    const struct config_tool *tool, const struct msg_grant_why *m, struct judgement *j)
+why_judged(struct msg_grant_why_reply *r, const struct judgement *j)
 {
-	const struct grant_set *set = b->grant_set;
-	enum verdict offer = judge_offer(set, ctx, tool, ctx->admitted_at_ms);
-
-	judge_call(set, b->digest, ctx, tool, m->arguments, ctx->admitted_at_ms, j);
-	r->allowed = offer == VERDICT_allowed && j->status == call_status_succeeded;
-	r->code = slice_of(offer == VERDICT_allowed ? j->code : "tool_unavailable");
-	if (offer != VERDICT_allowed)
-		SAY(r, cause, verdict_name(offer));
+	r->allowed = j->status == call_status_succeeded;
+	r->code = slice_of(j->code);
+	if (j->need.path.n > 0) {
+		SAY(r, action, j->need.requirement.action);
+		SAY(r, resource, j->need.requirement.namespace);
+		r->has_path = true;
+		r->path = buf_slice(&j->need.path);
+	}
 	if (j->decided)
 		why_decided(r, j);
-	else if (offer == VERDICT_allowed && j->why[0] != '\0')
+	else if (j->why[0] != '\0')
 		SAY(r, detail, j->why);
 }
 
@@ -174,30 +164,29 @@ static void
 why(struct client *c, uint32_t msgid, const struct msg_grant_why *m, const char *subject,
     const char *purpose)
 {
-	const struct config *config = c->broker->config;
+	const struct broker *b = c->broker;
 	struct context ctx = {
 		.actor = subject,
-		.authority = config->authority,
-		.owner = config->owner,
-		.namespace = config->namespace,
+		.authority = b->config->authority,
+		.owner = b->config->owner,
+		.namespace = b->config->namespace,
 		.purpose = purpose,
 		.admitted_at_ms = clock_wall_ms(),
-		.revision = grant_set_revision(c->broker->grant_set),
+		.revision = grant_set_revision(b->grant_set),
 	};
-	const struct config_tool *tool = config_tool(config, m->tool);
 	struct msg_grant_why_reply reply = { 0 };
-	struct judgement j = { 0 };
 	struct decision admission;
+	struct judgement j;
+	const char *cause;
 
-	if (tool != NULL) {
-		why_tool(&reply, c->broker, &ctx, tool, m, &j);
-	} else {
-		reply.code = slice_of("tool_unavailable");
-		SAY(&reply, cause, "not_registered");
-	}
+	judge_beforehand(b->config, b->grant_set, b->digest, &ctx, m->tool, m->arguments,
+	    ctx.admitted_at_ms, &j, &cause);
+	why_judged(&reply, &j);
+	if (cause != NULL)
+		SAY(&reply, cause, cause);
 	if (strncmp(subject, "agent:", 6) == 0) {
-		admission = judge_admission(
-		    c->broker->grant_set, &ctx, subject + 6, ctx.admitted_at_ms);
+		admission =
+		    judge_admission(b->grant_set, &ctx, subject + 6, ctx.admitted_at_ms);
 		SAY(&reply, admission, verdict_name(admission.verdict));
 	}
 	link_reply(c->link, MSG_grant_why_reply, msgid, &reply);

@@ -63,6 +63,40 @@ judge_call(const struct grant_set *set, struct digest *digest, const struct cont
 	ret->code = verdict_name(ret->decision.verdict);
 }
 
+/* Why a tool is in no catalogue; NULL: it is. */
+static const char *
+not_offered(const struct config *config, const struct grant_set *set, const struct context *ctx,
+    const struct config_tool *tool, uint64_t now_ms)
+{
+	enum verdict offer;
+
+	if (tool == NULL)
+		return "not_registered";
+	if (!config_is_enabled(config, tool))
+		return "namespace_disabled";
+	offer = judge_offer(set, ctx, tool, now_ms);
+	return offer == VERDICT_allowed ? NULL : verdict_name(offer);
+}
+
+void
+judge_beforehand(const struct config *config, const struct grant_set *set,
+    struct digest *digest, const struct context *ctx, struct slice name,
+    struct slice arguments, uint64_t now_ms, struct judgement *ret, const char **ret_cause)
+{
+	const struct config_tool *tool = config_tool(config, name);
+
+	*ret_cause = not_offered(config, set, ctx, tool, now_ms);
+	memset(ret, 0, sizeof *ret);
+	if (tool != NULL)
+		judge_call(set, digest, ctx, tool, arguments, now_ms, ret);
+	if (*ret_cause != NULL) {
+		ret->status = call_status_denied;
+		ret->code = "tool_unavailable";
+	} else if (ret->decided && ret->status != call_status_succeeded) {
+		*ret_cause = decision_cause(&ret->decision);
+	}
+}
+
 void
 judge_finish(struct judgement *j)
 {

@@ -38,6 +38,16 @@ enum verdict judge_offer(const struct grant_set *set, const struct context *ctx,
 void judge_call(const struct grant_set *set, struct digest *digest, const struct context *ctx,
     const struct config_tool *tool, struct slice arguments, uint64_t now_ms,
     struct judgement *ret);
+
+/*
+ * The same for whoever asks beforehand (grant.why): as a turn that is admitted now would be
+ * told of a call of the tool `name`, which may be in no catalogue and not exist.  What the
+ * call lacks is judged where there is such a tool, offered or not.  `ret_cause` is the
+ * specific fact of a denial, NULL where there is none.
+ */
+void judge_beforehand(const struct config *config, const struct grant_set *set,
+    struct digest *digest, const struct context *ctx, struct slice name,
+    struct slice arguments, uint64_t now_ms, struct judgement *ret, const char **ret_cause);
 /* Zeroes are allowed. */
 void judge_finish(struct judgement *j);
 

@@ -27,7 +27,7 @@ static const char *const ids[WORLD_MAX] = { "g0", "g1", "g2", "g3", "g4", "g5", 
 static const char *words[] = { "a", "ab", "b", "*" };
 static const char *const verbs[] = { "read", "write", "*", "rea" };
 static const char *const tools[] = { "t", "u" };
-static const uint8_t digests[][AUTHORITY_DIGEST_BYTES] = { { 1 }, { 2 } };
+static uint8_t digests[][AUTHORITY_DIGEST_BYTES] = { { 1 }, { 2 } };
 static const char *const people[] = { "human:h", "agent:a", "human:o" };
 
 /* Everything lies in one block: grants can be copied about and cut to pieces. */
