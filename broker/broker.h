@@ -19,6 +19,7 @@
  *   turn_result.c      its events, annotations and outcome
  *   judge.c        what is decided of a call, whoever asks (judge.h);
  *   escalate.c     the ask of a person, which ends a turn (TU-58 to TU-63)
+ *   call_replay.c  a call that is made again under its key (TU-70)
  *   call_decide.c  a tool call up to its record: checks, decision (TU-19 to TU-29);
  *   call.c             from the record on: a second look, dispatch, settle
  *   command.c      standard streams of a worker, in both directions
@@ -42,6 +43,7 @@
 #include "broker/escalations.h"
 #include "broker/grants.h"
 #include "broker/journal.h"
+#include "broker/replay.h"
 #include "broker/standing.h"
 #include "common/alarm.h"
 #include "common/control.h"
@@ -228,6 +230,7 @@ struct call {
 	struct buf arguments; /* packed, until dispatched */
 	struct grant *grant; /* decided by; counted in its `users` */
 	bool reserved; /* a bounded use is held */
+	struct replay_entry *key; /* held until the call is settled; NULL: none was given */
 	/* the operation ended while the record was on its way: nobody waits */
 	bool interrupted;
 	TAILQ_ENTRY(call) link; /* operation.calls */
@@ -272,6 +275,7 @@ struct broker {
 	TAILQ_HEAD(, issue) issues; /* grants whose record is on its way */
 	size_t nissues;
 	TAILQ_HEAD(, revoking) revocations; /* whose record is not durable yet */
+	struct replay *replay;
 	struct buf scratch; /* for one event's body; empty between uses */
 	struct buf record; /* likewise for one record */
 	uint64_t now_ms; /* read once per loop turn: broker_tick() */
@@ -315,6 +319,11 @@ void state_segment(struct broker *b, int fd, uint64_t number, uint64_t reserved_
 void state_no_segment(struct broker *b, int error);
 /* state_grants.c: what a page says of grants; 0 or a negative errno.  It may be told twice. */
 int state_grants_read(struct broker *b, const struct msg_state_load_reply *page);
+/* state_asks.c: likewise of asks and of keys. */
+int state_asks_read(struct broker *b, const struct msg_state_load_reply *page);
+/* Calls `fn` for each map of the list.  Returns 0, what `fn` returned, or -EINVAL. */
+int state_each_map(
+    struct broker *b, struct slice list, int (*fn)(struct broker *, struct slice));
 /* All of it is here: into the set.  On false it was logged, and the broker settles. */
 bool state_grants_attach(struct broker *b);
 

@@ -23,9 +23,10 @@
 /* ---- after the record ----------------------------------------------------------------- */
 
 static void
-outcome_record(struct operation *op, const struct call *c, enum record_outcome outcome,
+outcome_record(struct operation *op, struct call *c, enum record_outcome outcome,
     const char *code, const char *cause, size_t bytes)
 {
+	bool started = c->state == CALL_DISPATCHED;
 	struct record r;
 
 	record_init(&r, op->broker, op, "tool.invoked");
@@ -42,7 +43,13 @@ outcome_record(struct operation *op, const struct call *c, enum record_outcome o
 		RECORD_TEXT(&r.m, cause, cause);
 	r.m.has_bytes = outcome == record_outcome_succeeded;
 	r.m.bytes = bytes;
+	r.m.has_notStarted = c->key != NULL && !started;
+	r.m.notStarted = true;
 	record_append(&r, JOURNAL_OUTCOME, NULL, NULL);
+	if (!started) /* its key is free: nothing was done under it */
+		call_replay_settle(c, REPLAY_new, NULL);
+	else if (outcome == record_outcome_interrupted)
+		call_replay_settle(c, REPLAY_interrupted, NULL);
 }
 
 static void
@@ -93,6 +100,7 @@ call_finish(struct call *c, enum call_status status, const struct wire_error *er
 		reply.has_output = true;
 		reply.output = *output;
 	}
+	call_replay_settle(c, REPLAY_completed, &reply);
 	call_answer(op, c->msgid, &reply);
 	call_close(c);
 	call_destroy(c);
@@ -274,6 +282,9 @@ call_on_record(void *arg, bool ok)
 		return;
 	}
 	if (!ok) {
+		if (c->key != NULL)
+			outcome_record(op, c, record_outcome_failed, "audit_unavailable",
+			    "not_dispatched", 0);
 		call_unreserve(c);
 		call_fail(c, call_status_failed, "audit_unavailable",
 		    "the journal cannot be written, so nothing was done", true);

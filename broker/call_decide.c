@@ -255,6 +255,7 @@ call_destroy(struct call *c)
 		return;
 	if (c->grant != NULL)
 		c->grant->users--;
+	call_replay_settle(c, REPLAY_interrupted, NULL);
 	buf_finish(&c->arguments);
 	free(c);
 }
@@ -316,7 +317,7 @@ call_close(struct call *c)
 
 static int
 reservation_record(struct operation *op, const struct msg_tool_invoke *m, struct call *c,
-    const struct resolved_requirement *need)
+    const struct resolved_requirement *need, const struct call_key *k)
 {
 	struct record r;
 	int ret;
@@ -331,6 +332,11 @@ reservation_record(struct operation *op, const struct msg_tool_invoke *m, struct
 	r.m.uses = 1;
 	RECORD_SLICE(&r.m, digest,
 	    ((struct slice){ need->requirement.digest, AUTHORITY_DIGEST_BYTES }));
+	if (k->given) {
+		RECORD_SLICE(&r.m, key, ((struct slice){ k->key, sizeof k->key }));
+		RECORD_SLICE(&r.m, fingerprint,
+		    ((struct slice){ k->fingerprint, sizeof k->fingerprint }));
+	}
 	ret = record_append(&r, JOURNAL_EFFECT, call_on_record, c);
 	op->records += ret == 0;
 	return ret;
@@ -348,10 +354,28 @@ outage(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *m)
 		turn_drain(op, true);
 }
 
+/* What its key says of it is the answer. */
+static void
+replay(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *m,
+    const struct call_key *k)
+{
+	struct verdict_of_call v = { k->state == REPLAY_conflict ? call_status_denied
+								: call_status_failed,
+		replay_code(k->state), NULL, record_source_kernel,
+		call_replay_message(k->state) };
+
+	if (k->state == REPLAY_completed) {
+		call_replay_answer(op, msgid, m, k);
+		return;
+	}
+	refusal_record(op, m, &v, NULL);
+	refuse(op, msgid, m, &v);
+}
+
 static void
 allow(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *m,
     const struct config_tool *tool, const struct resolved_requirement *need,
-    struct grant *granted)
+    struct grant *granted, struct call_key *k)
 {
 	struct call *c = call_create(op, msgid, m, tool, need);
 
@@ -359,13 +383,24 @@ allow(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *m,
 		outage(op, msgid, m);
 		return;
 	}
+	if (k->given) {
+		c->key = replay_begin(op->broker->replay, k->key, k->fingerprint,
+		    slice_of(op->turn->context.actor));
+		if (c->key == NULL) {
+			call_destroy(c);
+			k->state = REPLAY_unavailable;
+			replay(op, msgid, m, k);
+			return;
+		}
+	}
 	c->grant = granted;
 	c->grant->users++;
 	if (c->grant->bounded) {
 		c->grant->spent++;
 		c->reserved = true;
 	}
-	if (reservation_record(op, m, c, need) < 0) {
+	if (reservation_record(op, m, c, need, k) < 0) {
+		call_replay_settle(c, REPLAY_new, NULL);
 		if (c->reserved)
 			c->grant->spent--; /* nothing of it was written */
 		call_destroy(c);
@@ -408,6 +443,29 @@ kernel_check(
 	return config_is_enabled(op->broker->config, tool) ? NULL : &namespace_is_off;
 }
 
+/*
+ * Made, or answered by what its key says, or denied.  Whose last use went to this very call
+ * may ask again what came of it: that costs no other.
+ */
+static void
+settle(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *m,
+    const struct config_tool *tool, const struct judgement *j)
+{
+	enum verdict verdict = j->decision.verdict;
+	struct call_key k = { .state = REPLAY_new };
+
+	if (verdict == VERDICT_allowed || verdict == VERDICT_grant_exhausted)
+		call_replay_look(op, m, j, &k);
+	if (verdict == VERDICT_allowed && k.state == REPLAY_new)
+		allow(op, msgid, m, tool, &j->need, j->decision.grant, &k);
+	else if (verdict == VERDICT_allowed ||
+	    (k.state != REPLAY_new && k.state != REPLAY_conflict &&
+		k.state != REPLAY_unavailable))
+		replay(op, msgid, m, &k);
+	else
+		deny(op, msgid, m, tool, &j->need, &j->decision);
+}
+
 /* Arguments, requirement, authority: the kernel's order. */
 static void
 call_decide(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *m,
@@ -426,10 +484,8 @@ call_decide(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *
 		refuse(op, msgid, m, &v);
 	} else if (j.decision.verdict == VERDICT_allowed && tool->own) {
 		ask(op, msgid, m, j.decision.grant);
-	} else if (j.decision.verdict == VERDICT_allowed) {
-		allow(op, msgid, m, tool, &j.need, j.decision.grant);
 	} else {
-		deny(op, msgid, m, tool, &j.need, &j.decision);
+		settle(op, msgid, m, tool, &j);
 	}
 	judge_finish(&j);
 }

@@ -82,35 +82,24 @@ resolve(struct operation *op, struct ask *a, struct slice request)
 	return a->path.failed ? -1 : 0;
 }
 
-/* From what is asked and by whom: who asks the same again is recognised (TU-63). */
-static int
-derive_id(struct operation *op, struct ask *a)
+/* What the record says of it but what it was given by its ending. */
+static void
+ask_describe(const struct operation *op, const struct ask *a, struct msg_record *m)
 {
 	const struct context *c = &op->turn->context;
-	uint8_t digest[32];
-	struct buf b = { 0 };
-	int r = -1;
 
-	pack_array(&b, 6);
-	pack_str(&b, c->namespace);
-	pack_str(&b, c->actor);
-	pack_str(&b, c->owner);
-	pack_bool(&b, a->has_request);
-	if (a->has_request) {
-		pack_str_n(&b, a->tool.p, a->tool.n);
-		pack_bin(&b, a->digest, sizeof a->digest);
-	} else {
-		pack_str(&b, "");
-		pack_str_n(&b, a->reason.p, a->reason.n);
-	}
-	if (!b.failed)
-		r = digest_value(op->broker->digest, buf_slice(&b), digest);
-	buf_finish(&b);
-	if (r < 0)
-		return r;
-	memcpy(a->id, "e-", 2);
-	hex_encode(digest, 16, a->id + 2);
-	return 0;
+	RECORD_TEXT(m, namespace, c->namespace);
+	RECORD_TEXT(m, actor, c->actor);
+	RECORD_TEXT(m, owner, c->owner);
+	if (!a->has_request)
+		return;
+	RECORD_SLICE(m, tool, buf_slice(&a->tool));
+	RECORD_SLICE(m, digest, ((struct slice){ a->digest, sizeof a->digest }));
+	if (a->unresolved != NULL)
+		return;
+	RECORD_TEXT(m, action, a->wanted->action);
+	RECORD_TEXT(m, resource, a->wanted->resource);
+	RECORD_SLICE(m, path, buf_slice(&a->path));
 }
 
 static struct ask *
@@ -118,14 +107,18 @@ ask_create(struct operation *op, struct slice reason, struct slice request,
     const struct grant *granted)
 {
 	struct ask *a = calloc(1, sizeof *a);
+	struct msg_record m = { 0 };
+	int r;
 
 	if (a == NULL)
 		return NULL;
 	a->requested_at_ms = clock_wall_ms();
 	a->grant = slice_dup(slice_of(granted->id));
 	buf_add(&a->reason, reason.p, reason.n);
-	if (a->grant == NULL || a->reason.failed ||
-	    (request.n > 0 && resolve(op, a, request) < 0) || derive_id(op, a) < 0) {
+	r = request.n > 0 ? resolve(op, a, request) : 0;
+	ask_describe(op, a, &m);
+	if (r < 0 || a->grant == NULL || a->reason.failed ||
+	    escalation_id(op->broker->digest, &m, buf_slice(&a->reason), a->id) < 0) {
 		escalate_forget(a);
 		return NULL;
 	}
@@ -255,22 +248,16 @@ escalate_record(struct operation *op)
 	r.m.outcome = record_outcome_escalated;
 	r.m.source = record_source_envelope;
 	r.m.bytes = a->reason.n;
-	if (a->has_request) {
-		RECORD_SLICE(&r.m, tool, buf_slice(&a->tool));
-		RECORD_SLICE(&r.m, digest, ((struct slice){ a->digest, sizeof a->digest }));
-	}
 	if (a->unresolved != NULL)
 		RECORD_TEXT(&r.m, cause, a->unresolved);
-	if (a->has_request && a->unresolved == NULL) {
-		RECORD_TEXT(&r.m, action, a->wanted->action);
-		RECORD_TEXT(&r.m, resource, a->wanted->resource);
-		RECORD_SLICE(&r.m, path, buf_slice(&a->path));
-	}
+	kept = r.m;
+	ask_describe(op, a, &kept);
+	RECORD_TEXT(&kept, operation, op->id);
+	r.m = kept;
+	/* These stand with what is common to the operation's records. */
+	r.m.has_namespace = r.m.has_actor = r.m.has_owner = r.m.has_operation = false;
 	record_append(&r, JOURNAL_ENDING, NULL, NULL);
 	/* An operator may grant it from now on: its grant's record stands behind this. */
-	kept = r.m;
-	RECORD_TEXT(&kept, actor, op->turn->agent);
-	RECORD_TEXT(&kept, operation, op->id);
 	if (escalations_add(&op->broker->escalations, &kept) < 0)
 		log_error("escalation %s is on record, and not kept: out of memory", a->id);
 }

@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/digest.h"
+#include "common/hex.h"
+#include "common/walk.h"
+
 void
 escalations_init(struct escalations *e)
 {
@@ -100,6 +104,49 @@ escalations_find(struct escalations *all, struct slice id)
 		if (slice_is(id, e->id))
 			return e;
 	return NULL;
+}
+
+static void
+pack_optional(struct buf *b, bool has, struct slice text)
+{
+	if (has)
+		pack_str_n(b, text.p, text.n);
+	else
+		pack_nil(b);
+}
+
+int
+escalation_id(
+    struct digest *d, const struct msg_record *m, struct slice reason, char ret[ESCALATION_ID])
+{
+	uint8_t digest[32];
+	struct buf b = { 0 };
+	int r = -ENOMEM;
+
+	pack_array(&b, 9);
+	pack_optional(&b, m->has_namespace, m->namespace);
+	pack_optional(&b, m->has_actor, m->actor);
+	pack_optional(&b, m->has_owner, m->owner);
+	pack_optional(&b, m->has_tool, m->tool);
+	pack_optional(&b, m->has_action, m->action);
+	pack_optional(&b, m->has_resource, m->resource);
+	if (m->has_path)
+		pack_raw(&b, m->path);
+	else
+		pack_nil(&b);
+	if (m->has_digest)
+		pack_bin(&b, m->digest.p, m->digest.n);
+	else
+		pack_nil(&b);
+	pack_optional(&b, !m->has_digest, reason);
+	if (!b.failed)
+		r = digest_value(d, buf_slice(&b), digest);
+	buf_finish(&b);
+	if (r < 0)
+		return r;
+	memcpy(ret, "e-", 2);
+	hex_encode(digest, 16, ret + 2);
+	return 0;
 }
 
 bool

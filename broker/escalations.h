@@ -35,6 +35,16 @@ struct escalations {
 void escalations_init(struct escalations *e);
 void escalations_finish(struct escalations *e);
 
+struct digest;
+
+/*
+ * The id of an ask: a keyed digest of who asks for what (TU-63), out of a record of it, which
+ * has its requester as actor, and of `reason` if it names no call.  The ledger, which reads
+ * the record back, cannot make an ask say something else.  Returns 0 or -ENOMEM.
+ */
+int escalation_id(
+    struct digest *d, const struct msg_record *m, struct slice reason, char ret[ESCALATION_ID]);
+
 /*
  * Puts one in, as the last, out of a record of type escalation.requested; one of its id that
  * is there goes, and at ESCALATIONS_MAX the oldest resolved one, else the oldest.  Returns 0;

@@ -128,6 +128,9 @@ broker_init(struct broker *b)
 	escalations_init(&b->escalations);
 	TAILQ_INIT(&b->issues);
 	TAILQ_INIT(&b->revocations);
+	b->replay = replay_create();
+	if (b->replay == NULL)
+		fatal("cannot start: out of memory");
 	b->next_session = 1;
 	broker_tick(b);
 	r = control_open(b, BROKER_FD_CONTROL);
@@ -142,6 +145,7 @@ broker_finish(struct broker *b)
 	process_finish(b);
 	escalations_finish(&b->escalations);
 	grants_finish(b);
+	replay_destroy(b->replay);
 	control_close(b);
 	for (unsigned i = 0; i < ENDED_KEPT; i++)
 		buf_finish(&b->ended[i].body);

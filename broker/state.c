@@ -466,6 +466,8 @@ state_on_page(struct broker *b, struct link *l, const struct msg_state_load_repl
 		r = prior_read(b, value_skip(&list)) ? 0 : -EINVAL;
 	if (r == 0)
 		r = state_grants_read(b, page);
+	if (r == 0)
+		r = state_asks_read(b, page);
 	if (r < 0) {
 		log_error("the ledger's state makes no sense, or is too large");
 		link_close(l);

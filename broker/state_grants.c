@@ -10,9 +10,8 @@
  * What the record says of grants, in the ledger's pages, and into the set of the configuration's.
  */
 
-/* Calls `fn` for each map of the list.  Returns 0 or what it returned. */
-static int
-each_map(struct broker *b, struct slice list, int (*fn)(struct broker *, struct slice))
+int
+state_each_map(struct broker *b, struct slice list, int (*fn)(struct broker *, struct slice))
 {
 	struct value array = value_next(&list), map;
 	int r = 0;
@@ -85,11 +84,11 @@ grant_read(struct broker *b, struct slice map)
 int
 state_grants_read(struct broker *b, const struct msg_state_load_reply *page)
 {
-	int r = each_map(b, page->grants, grant_read);
+	int r = state_each_map(b, page->grants, grant_read);
 
 	if (r == 0)
-		r = each_map(b, page->revocations, revocation_read);
-	return r == 0 ? each_map(b, page->uses, use_read) : r;
+		r = state_each_map(b, page->revocations, revocation_read);
+	return r == 0 ? state_each_map(b, page->uses, use_read) : r;
 }
 
 bool

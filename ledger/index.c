@@ -27,7 +27,11 @@ static const char schema[] =
     "CREATE INDEX calls_operation ON calls(operation);"
     "CREATE TABLE uses(grant_id TEXT PRIMARY KEY, spent) WITHOUT ROWID;"
     "CREATE TABLE grants(count INTEGER PRIMARY KEY, grant_id TEXT UNIQUE, record);"
-    "CREATE TABLE revocations(count INTEGER PRIMARY KEY, grant_id TEXT UNIQUE, at);";
+    "CREATE TABLE revocations(count INTEGER PRIMARY KEY, grant_id TEXT UNIQUE, at);"
+    "CREATE TABLE escalations(count INTEGER PRIMARY KEY, id TEXT UNIQUE, resolved, record);"
+    "CREATE TABLE keys(count INTEGER PRIMARY KEY, key BLOB UNIQUE, fingerprint, actor, call,"
+    " settled);"
+    "CREATE INDEX keys_call ON keys(call);";
 
 static const char *const statements[STATEMENT_MAX] = {
 	[STATEMENT_BEGIN] = "BEGIN",
@@ -50,6 +54,15 @@ static const char *const statements[STATEMENT_MAX] = {
 	[STATEMENT_RELEASE] = "UPDATE uses SET spent = max(0, spent - ?2) WHERE grant_id = ?1",
 	[STATEMENT_ISSUED] = "INSERT OR IGNORE INTO grants VALUES(?, ?, ?)",
 	[STATEMENT_REVOKED] = "INSERT OR IGNORE INTO revocations VALUES(?, ?, ?)",
+	/* The same ask again takes the place of the one before. */
+	[STATEMENT_ESCALATION] = "INSERT OR REPLACE INTO escalations VALUES(?, ?, 0, ?)",
+	[STATEMENT_ESCALATIONS_TRIM] =
+	    "DELETE FROM escalations WHERE (SELECT count(*) FROM escalations) > ?"
+	    " AND count = (SELECT count FROM escalations ORDER BY resolved DESC, count LIMIT 1)",
+	[STATEMENT_RESOLVED] = "UPDATE escalations SET resolved = 1 WHERE id = ?",
+	[STATEMENT_KEY] = "INSERT OR REPLACE INTO keys VALUES(?, ?, ?, ?, ?, 0)",
+	[STATEMENT_KEY_FREE] = "DELETE FROM keys WHERE call = ?",
+	[STATEMENT_KEY_SETTLED] = "UPDATE keys SET settled = 1 WHERE call = ?",
 	[STATEMENT_LOCATE] = "SELECT segment, offset, length FROM records WHERE count = ?",
 	[STATEMENT_COMPARE] = "SELECT * FROM records WHERE count = ?",
 	[STATEMENT_OPERATIONS] =
@@ -63,6 +76,10 @@ static const char *const statements[STATEMENT_MAX] = {
 	    "SELECT grant_id, spent FROM uses ORDER BY grant_id LIMIT -1 OFFSET ?",
 	/* These only grow, and can be many: from a row on, not behind so many. */
 	[STATEMENT_GRANTS] = "SELECT count, record FROM grants WHERE count > ? ORDER BY count",
+	[STATEMENT_ESCALATIONS] =
+	    "SELECT count, resolved, record FROM escalations WHERE count > ? ORDER BY count",
+	[STATEMENT_KEYS] = "SELECT count, key, fingerprint, actor, settled FROM keys"
+			   " WHERE count > ? ORDER BY count",
 	[STATEMENT_REVOCATIONS] =
 	    "SELECT count, grant_id, at FROM revocations WHERE count > ? ORDER BY count",
 };
@@ -402,7 +419,8 @@ index_clear(struct index *x)
 	if (ret == 0 &&
 	    run(x, "BEGIN; DELETE FROM position; DELETE FROM records; DELETE FROM operations;"
 		   "DELETE FROM calls; DELETE FROM uses; DELETE FROM grants;"
-		   "DELETE FROM revocations; COMMIT") < 0)
+		   "DELETE FROM revocations; DELETE FROM escalations; DELETE FROM keys;"
+		   "COMMIT") < 0)
 		ret = index_failed(x, "empty the tables");
 	memset(&x->at, 0, sizeof(x->at));
 	return ret;

@@ -78,7 +78,8 @@ int index_rows(struct index *x, uint64_t last, uint64_t *ret);
 
 /*
  * What a starting broker must know, as maps of state.load's lists: operations (open ones,
- * and the last INDEX_ENDED that have ended, with their cause), grants, revocations, uses.
+ * and the last INDEX_ENDED that have ended, with their cause), grants, revocations, uses,
+ * escalations, keys of calls.
  * Appends what follows `cursor`, at most `max` bytes in all, and no more values than a frame
  * can carry.  `next` is the cursor of the page behind, 0 at the end.
  * Returns 0; -E2BIG if one of them does not fit; -ENOMEM; -EIO.
@@ -89,6 +90,8 @@ enum index_list {
 	INDEX_GRANTS,
 	INDEX_REVOCATIONS,
 	INDEX_USES,
+	INDEX_ESCALATIONS,
+	INDEX_KEYS,
 	INDEX_LISTS,
 };
 struct index_state {

@@ -97,16 +97,47 @@ on_ended(struct index *x, uint64_t count, const struct entry *e)
 }
 
 static int
+on_call(struct index *x, enum statement which, struct slice call)
+{
+	sqlite3_stmt *s = index_statement(x, which);
+
+	bind_slice(s, 1, true, call);
+	return step(x, s);
+}
+
+/* What is late says nothing of how the call ended, and so nothing of its key. */
+static int
 on_call_over(struct index *x, uint64_t count, const struct entry *e)
 {
 	const struct msg_record *r = &e->record;
-	sqlite3_stmt *s;
+	int ret;
 
 	(void)count;
 	if (!r->has_call)
 		return 0;
-	s = index_statement(x, STATEMENT_CALL_OVER);
-	bind_slice(s, 1, true, r->call);
+	ret = on_call(x, STATEMENT_CALL_OVER, r->call);
+	if (ret < 0 || !r->has_outcome)
+		return ret;
+	if (r->has_notStarted && r->notStarted)
+		return on_call(x, STATEMENT_KEY_FREE, r->call);
+	return r->outcome != record_outcome_interrupted
+		   ? on_call(x, STATEMENT_KEY_SETTLED, r->call)
+		   : 0;
+}
+
+static int
+on_key(struct index *x, uint64_t count, const struct msg_record *r)
+{
+	sqlite3_stmt *s;
+
+	if (!r->has_key || !r->has_fingerprint || !r->has_actor)
+		return 0;
+	s = index_statement(x, STATEMENT_KEY);
+	bind_uint(s, 1, count);
+	sqlite3_bind_blob(s, 2, r->key.p, (int)r->key.n, SQLITE_STATIC);
+	sqlite3_bind_blob(s, 3, r->fingerprint.p, (int)r->fingerprint.n, SQLITE_STATIC);
+	bind_slice(s, 4, true, r->actor);
+	bind_slice(s, 5, true, r->call);
 	return step(x, s);
 }
 
@@ -130,7 +161,6 @@ on_checked(struct index *x, uint64_t count, const struct entry *e)
 	sqlite3_stmt *s;
 	int ret;
 
-	(void)count;
 	if (!r->has_outcome || r->outcome != record_outcome_allowed)
 		return 0;
 	ret = use(x, STATEMENT_USE, r);
@@ -139,7 +169,8 @@ on_checked(struct index *x, uint64_t count, const struct entry *e)
 	s = index_statement(x, STATEMENT_CALL);
 	bind_slice(s, 1, true, r->call);
 	bind_slice(s, 2, true, r->operation);
-	return step(x, s);
+	ret = step(x, s);
+	return ret == 0 ? on_key(x, count, r) : ret;
 }
 
 static int
@@ -156,12 +187,39 @@ on_issued(struct index *x, uint64_t count, const struct entry *e)
 {
 	sqlite3_stmt *s;
 
+	int ret;
+
 	if (!e->record.has_grant)
 		return 0;
 	s = index_statement(x, STATEMENT_ISSUED);
 	bind_uint(s, 1, count);
 	bind_slice(s, 2, true, e->record.grant);
 	sqlite3_bind_blob(s, 3, e->map.p, (int)e->map.n, SQLITE_STATIC);
+	ret = step(x, s);
+	if (ret < 0 || !e->record.has_escalation)
+		return ret;
+	s = index_statement(x, STATEMENT_RESOLVED);
+	bind_slice(s, 1, true, e->record.escalation);
+	return step(x, s);
+}
+
+static int
+on_escalation(struct index *x, uint64_t count, const struct entry *e)
+{
+	sqlite3_stmt *s;
+	int ret;
+
+	if (!e->record.has_escalation)
+		return 0;
+	s = index_statement(x, STATEMENT_ESCALATION);
+	bind_uint(s, 1, count);
+	bind_slice(s, 2, true, e->record.escalation);
+	sqlite3_bind_blob(s, 3, e->map.p, (int)e->map.n, SQLITE_STATIC);
+	ret = step(x, s);
+	if (ret < 0)
+		return ret;
+	s = index_statement(x, STATEMENT_ESCALATIONS_TRIM);
+	bind_uint(s, 1, ESCALATIONS_MAX);
 	return step(x, s);
 }
 
@@ -190,6 +248,7 @@ static int (*const on_record[RECORD_MAX])(
 	[RECORD_usage_released] = on_released,
 	[RECORD_grant_issued] = on_issued,
 	[RECORD_grant_revoked] = on_revoked,
+	[RECORD_escalation_requested] = on_escalation,
 };
 
 int

@@ -275,6 +275,43 @@ add_revocation(struct index *x, struct buf *out, sqlite3_stmt *s)
 	return 0;
 }
 
+static int
+add_escalation(struct index *x, struct buf *out, sqlite3_stmt *s)
+{
+	const uint8_t *p = sqlite3_column_blob(s, 2);
+	size_t n = (size_t)sqlite3_column_bytes(s, 2);
+	struct fault fault;
+
+	(void)x;
+	if (p == NULL || walk_value(p, n, &fault) < 0)
+		return -EUCLEAN;
+	pack_map(out, 2);
+	pack_str(out, "record");
+	buf_add(out, p, n);
+	pack_str(out, "resolved");
+	pack_bool(out, sqlite3_column_int(s, 1) != 0);
+	return 0;
+}
+
+static int
+add_key(struct index *x, struct buf *out, sqlite3_stmt *s)
+{
+	static const char *const names[] = { "key", "fingerprint" };
+
+	(void)x;
+	pack_map(out, 4);
+	for (int i = 0; i < 2; i++) {
+		pack_str(out, names[i]);
+		pack_bin(out, sqlite3_column_blob(s, 1 + i),
+		    (size_t)sqlite3_column_bytes(s, 1 + i));
+	}
+	pack_str(out, "actor");
+	pack_str_n(out, sqlite3_column_text(s, 3), (size_t)sqlite3_column_bytes(s, 3));
+	pack_str(out, "settled");
+	pack_bool(out, sqlite3_column_int(s, 4) != 0);
+	return 0;
+}
+
 static const struct list {
 	enum statement statement;
 	bool by_row; /* its first column says where the next page goes on; else a number does */
@@ -284,6 +321,8 @@ static const struct list {
 	[INDEX_GRANTS] = { STATEMENT_GRANTS, true, add_grant },
 	[INDEX_REVOCATIONS] = { STATEMENT_REVOCATIONS, true, add_revocation },
 	[INDEX_USES] = { STATEMENT_USES, false, add_use },
+	[INDEX_ESCALATIONS] = { STATEMENT_ESCALATIONS, true, add_escalation },
+	[INDEX_KEYS] = { STATEMENT_KEYS, true, add_key },
 };
 
 /* A cursor is the list, and what of it is behind: items, or a row. */

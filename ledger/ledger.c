@@ -253,6 +253,8 @@ ledger_state(struct ledger *l, uint64_t cursor, struct msg_state_load_reply *ret
 		.grants = list[INDEX_GRANTS],
 		.revocations = list[INDEX_REVOCATIONS],
 		.uses = list[INDEX_USES],
+		.escalations = list[INDEX_ESCALATIONS],
+		.keys = list[INDEX_KEYS],
 		.next = lists->next,
 	};
 	return 0;

@@ -242,7 +242,7 @@ class Host:
                 msgid, _ = self.ledger.expect("state.load")
                 self.ledger.reply(msgid, **{
                     "count": 0, "hash": bytes(32), "segment": 0, "length": 0,
-                    "operations": [], "grants": [], "revocations": [], "uses": [], "next": 0,
+                    "operations": [], "grants": [], "revocations": [], "uses": [], "escalations": [], "keys": [], "next": 0,
                     **self.state})
         except (Closed, TimeoutError, OSError):
             pass

@@ -48,6 +48,17 @@ class Bare(wire.Peer):
         self.reply(self.msgid, status="complete", output=output)
 
 
+def keyed(link):
+    """One call under the message's key, and its reply as the output."""
+    link.begin()
+    message = link.turn["message"]
+    msgid = link.request("tool.invoke", operation=link.turn["operation"], id="k",
+                         tool="count.add", arguments={"name": message.get("name", "a")},
+                         idempotencyKey=message["key"])
+    link.done(link.expect_reply(msgid)[1])
+    link.closed(600)
+
+
 def exit_before_hello(link):
     sys.exit(7)
 

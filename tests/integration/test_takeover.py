@@ -13,7 +13,7 @@ class DyingLedger(Host):
 
     def serve_ledger(self):
         page = {"count": 0, "hash": bytes(32), "segment": 0, "length": 0, "grants": [],
-                "revocations": [], "uses": [], **self.state}
+                "revocations": [], "uses": [], "escalations": [], "keys": [], **self.state}
         msgid, _ = self.ledger.expect("state.load")
         self.ledger.reply(msgid, **page, next=1)
         self.ledger.expect("state.load")

@@ -138,7 +138,7 @@ read_all(size_t max, char *out, size_t cap)
 		pages++;
 	} while (cursor != 0);
 	out[0] = '\0';
-	for (i = INDEX_GRANTS; i < INDEX_LISTS; i++) {
+	for (i = INDEX_GRANTS; i <= INDEX_USES; i++) {
 		size_t n = strlen(out);
 
 		ck_assert_uint_lt(n + text[i].n + 2, cap);
