@@ -1,17 +1,23 @@
 """The standard loop in Python, C and Node.js, against one table: tests/sdk/loop_cases.json."""
 
 import json
+import os
 import pathlib
 import re
+import shutil
+import subprocess
 import sys
+import tempfile
+import textwrap
 import unittest
 
 import wire
+from real import Case, ending
 from test_sdk_node import NODE, WHY_NOT
-from wire import Broker
+from wire import Broker, Denied
 
 TIMEOUT = 300  # of this file, for run.py
-SDK_TESTS = wire.ROOT / "tests" / "sdk"
+SDK_TESTS, EXAMPLES = wire.ROOT / "tests" / "sdk", wire.ROOT / "examples"
 TABLE = json.loads((SDK_TESTS / "loop_cases.json").read_text(encoding="utf-8"))
 CASES = TABLE["cases"]
 MUST, MAY = {"name", "driver", "outcome", "asked", "closed"}, {
@@ -19,6 +25,12 @@ MUST, MAY = {"name", "driver", "outcome", "asked", "closed"}, {
     "peer", "stderr"}
 ACTS = {"emit", "await", "raise", "hang", "decide"}
 LONG_MS = 600000  # close takes what it takes, unless the case is about that
+
+
+def temporary(test):
+    folder = tempfile.mkdtemp(prefix="caisson-loop-")
+    test.addCleanup(shutil.rmtree, folder)
+    return folder
 
 
 def sized(v):
@@ -183,6 +195,176 @@ class Node(Loop, LeavesBehind, unittest.TestCase):
 @unittest.skipUnless(wire.program("program/loop_driver"), "tests/programs/loop_driver.c is not built")
 class C(Loop, unittest.TestCase):
     argv = (wire.program("program/loop_driver"),)
+
+
+class Finds:
+    """The example of a driver, in every language; `argv` and `env` start it."""
+
+    FILES = {"docs/a": "one two", "docs/b": "three four", "docs/c": "five"}
+    argv, env = (), {}
+
+    def tools(self, denied=(), ask=None):
+        def content(a):
+            if a["path"] in denied:
+                raise Denied("no_matching_grant")
+            return {"text": self.FILES[a["path"]]}
+
+        names = [path.split("/")[1] for path in self.FILES]
+        entries = [{"name": "sub", "type": "directory"}, *({"name": name, "type": "file"}
+                                                           for name in names)]
+        return {"files.list": lambda a: {"entries": entries, "complete": True},
+                "files.read": content, **({"sharedos.escalate": ask} if ask else {})}
+
+    def find(self, word, tools, **limits):
+        b = Broker([str(arg) for arg in self.argv], env=self.env)
+        self.addCleanup(lambda: b.fileno() != -1 and b.close())
+        b.answer_hello()
+        outcome = b.turn({"path": "docs", "word": word}, tools, **limits)
+        again = b.turn({"path": "docs", "word": word}, tools, **limits)
+        self.assertEqual(outcome, again)
+        self.assertEqual(b.close(), (0, b"", b""))
+        return outcome
+
+    def test_a_word_is_found_or_not(self):
+        for word, found in (("four", "docs/b"), ("five", "docs/c"), ("six", None)):
+            with self.subTest(word=word):
+                self.assertEqual(self.find(word, self.tools()),
+                                 {"status": "complete", "output": {"found": found}})
+
+    def test_the_loop_keeps_to_the_steps_of_the_turn(self):
+        self.assertEqual(self.find("two", self.tools(), max_steps=3)["status"], "complete")
+        self.assertEqual(self.find("six", self.tools(), max_steps=3)["error"]["code"],
+                         "step_limit_exceeded")
+
+    def test_what_is_denied_is_asked_for_where_that_is_offered(self):
+        asked = []
+        outcome = self.find("five", self.tools(denied=["docs/b"], ask=lambda a: asked.append(a)))
+        self.assertEqual(outcome["status"], "escalate")
+        self.assertEqual(asked[0]["request"],
+                         {"tool": "files.read", "arguments": {"path": "docs/b"}})
+        outcome = self.find("five", self.tools(denied=["docs/b"]))
+        self.assertEqual((outcome["status"], outcome["error"]["code"]),
+                         ("fail", "tool_unavailable"))
+
+
+class PythonExample(Finds, unittest.TestCase):
+    argv = (sys.executable, EXAMPLES / "python" / "find.py")
+    env = {"PYTHONPATH": str(wire.SDK)}
+
+
+class CExample(Finds, unittest.TestCase):
+    def setUp(self):
+        library = wire.BUILD / "lib" / "libcaisson-runtime.a"
+        compiler = shutil.which(os.environ.get("CC", "cc"))
+        if compiler is None or not library.exists():
+            self.skipTest("no C compiler, or the runtime library is not built")
+        sanitize = ["-fsanitize=address,undefined"] if b"__asan_" in library.read_bytes() else []
+        self.argv = (f"{temporary(self)}/find",)
+        subprocess.run([compiler, "-Wall", "-Wextra", "-Werror", *sanitize, f"-I{wire.ROOT}", "-o",
+                        *self.argv, EXAMPLES / "c" / "find.c", library], check=True)
+
+
+@unittest.skipIf(WHY_NOT, WHY_NOT)
+class NodeExample(Finds, unittest.TestCase):
+    def setUp(self):
+        folder = temporary(self)
+        for place, source in (("app", EXAMPLES / "node" / "find.mjs"),
+                              ("sdk", wire.SDK / "caisson.mjs"),
+                              ("sdk", wire.SDK / "caisson_loop.mjs")):
+            os.makedirs(f"{folder}/{place}", exist_ok=True)
+            shutil.copy(source, f"{folder}/{place}")
+        self.argv = (NODE, f"{folder}/app/find.mjs")
+
+
+class Real(Case):
+    """In a chamber, through the real broker: what the loop says of a turn is what it comes to."""
+
+    AGENT = """
+        import caisson_loop as loop
+
+        class Driver:
+            def __init__(self, turn):
+                self.turn = turn
+
+            def decide(self, given):
+                return getattr(self, self.turn.message)(given)
+
+            def calls(self, given):
+                return loop.call("files.stat", {"path": "docs"})
+
+            def drains(self, given):
+                self.turn.draining.wait()
+                return self.calls(given)
+
+            def raises(self, given):
+                raise KeyError("a secret")
+
+            def babbles(self, given):
+                return "I think that I should call files.stat"
+
+            def finishes(self, given):
+                result = given.get("result")
+                return loop.complete(result["status"]) if result else self.calls(given)
+
+        loop.serve(Driver)
+        """
+
+    def setUp(self):
+        super().setUp()
+        self.app, self.root = self.dir / "app", self.dir / "root"
+        for folder in (self.app, self.root, self.root / "docs"):
+            folder.mkdir()
+        (self.app / "agent.py").write_text(textwrap.dedent(self.AGENT))
+        for name in ("caisson.py", "caisson_loop.py"):
+            shutil.copy(wire.SDK / name, self.app)
+
+    def ending(self, message, limits="turn_timeout: 30s", program="agent.py", allowed="read"):
+        file = self.dir / "f.yaml"
+        file.write_text(f"""
+version: 1
+authority: human:operator
+limits: {{ {limits} }}
+runtimes: [{{ id: a, command: [python3, /app/{program}], app: {self.app} }}]
+providers: [{{ id: files, builtin: files, root: {self.root} }}]
+grants:
+  - id: stat
+    subject: agent:a
+    issuer: human:operator
+    namespace: default
+    capabilities:
+      - {{ resource: {{ namespace: workspace, path: docs, scope: descendants }}, actions: [{allowed}] }}
+      - {{ resource: {{ namespace: sharedos, path: escalation, scope: exact }}, actions: [request] }}
+""")
+        _, events = self.events("run", "-c", file, "-m", json.dumps(message))
+        return ending(events)
+
+    def test_how_a_turn_ends(self):
+        for message, status, code in (("finishes", "succeeded", None),
+                                      ("calls", "failed", "step_limit_exceeded"),
+                                      ("raises", "failed", "driver_failed"),
+                                      ("babbles", "failed", "invalid_driver_decision")):
+            with self.subTest(message=message):
+                turn = self.ending(message)["turn"]
+                self.assertEqual((turn["status"], turn.get("error", {}).get("code")), (status, code))
+                self.assertNotIn("a secret", json.dumps(turn))
+
+    def test_the_example_asks_for_the_call_that_was_denied(self):  # TU-58
+        shutil.copy(EXAMPLES / "python" / "find.py", self.app)
+        (self.root / "docs" / "a").write_text("one")
+        message = {"path": "docs", "word": "one"}
+        turn = self.ending(message, program="find.py", allowed="list")["turn"]
+        self.assertEqual((turn["status"], turn["escalation"]["code"]),
+                         ("escalated", "escalation_requested"))
+        request = turn["escalation"]["request"]
+        self.assertEqual((request["tool"], request["path"]), ("files.read", ["docs", "a"]))
+        turn = self.ending(message, program="find.py", allowed="list, read")["turn"]
+        self.assertEqual((turn["status"], turn["output"]), ("succeeded", {"found": "docs/a"}))
+
+    def test_a_loop_that_drains_does_not_wait_for_the_deadline(self):  # TU-53
+        end = self.ending("drains", "turn_timeout: 600s, drain_grace: 600s")
+        self.assertEqual(end["cause"]["kind"], "drained")
+        self.assertEqual((end["turn"]["status"], end["turn"]["error"]["code"]),
+                         ("cancelled", "turn_cancelled"))
 
 
 class Table(unittest.TestCase):

@@ -14,7 +14,8 @@
  *
  * `given` is a map: {"type": "start"}, or {"type": "tool_result", "result": {"tool", "status":
  * "succeeded", "denied" or "failed", "output" or "error": {"code", "message", "retryable",
- * "details"?}}}.  A decision is one, too, such as a model writes:
+ * "details"?}}}; it is borrowed for that decision.  A decision is a map, too, such as a model
+ * writes:
  *
  *	{"type": "tool_call", "call": {"tool", "arguments"}, "step"?}
  *	{"type": "complete", "output", "metadata"?}
