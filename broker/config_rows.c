@@ -64,7 +64,7 @@ row_kind(const char *kind)
 enum config_row_kind
 config_fault_row(uint32_t *ret_index)
 {
-	if (fault_number == 0)
+	if (fault_number == 0 || fault_kind == CONFIG_ROW_NONE)
 		return CONFIG_ROW_NONE;
 	*ret_index = (uint32_t)fault_number - 1;
 	return fault_kind;

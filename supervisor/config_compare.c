@@ -107,6 +107,14 @@ same_value(const struct conf_field *f, const void *a, const void *b)
 	return *(const uint64_t *)va == *(const uint64_t *)vb;
 }
 
+/* Both say it, or both leave it out. */
+static bool
+same_said(const struct conf_field *f, const void *a, const void *b)
+{
+	return *(const bool *)((const char *)a + f->has) ==
+	       *(const bool *)((const char *)b + f->has);
+}
+
 /* What is left out may mean something of its own, so that saying it is another thing. */
 static bool
 same_section(const struct conf_section *s, const void *a, const void *b)
@@ -114,9 +122,7 @@ same_section(const struct conf_section *s, const void *a, const void *b)
 	const struct conf_field *f;
 
 	for (f = s->fields; f->key; f++)
-		if (*(const bool *)((const char *)a + f->has) !=
-			*(const bool *)((const char *)b + f->has) ||
-		    !same_value(f, a, b))
+		if (!same_said(f, a, b) || !same_value(f, a, b))
 			return false;
 	return true;
 }
@@ -204,7 +210,9 @@ compare_fields(const struct comparer *k, const struct conf_section *s, const cha
 			compare_fields(k, f->section, key, va, vb);
 		} else if (f->type == CONF_SEVERAL && f->section->fields[0].type == CONF_TEXT) {
 			compare_list(k, f, va, vb);
-		} else if (!same_value(f, a, b)) {
+		} else if (!same_value(f, a, b) ||
+			   (f->type == CONF_WORDS && !same_said(f, a, b))) {
+			/* An empty list is none; what the rest falls back to is its value. */
 			tell(k, key, CONF_CHANGED,
 			    *(const struct node_at *)((const char *)b + f->at));
 		}

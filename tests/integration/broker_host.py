@@ -12,6 +12,7 @@ import fcntl
 import itertools
 import os
 import pathlib
+import queue
 import select
 import socket
 import struct
@@ -29,7 +30,9 @@ FIELDS = ("verb kind session index error cause layer flags uid gid pid generatio
           "x_kind x_status x_core x_cause x_limit x_syscall x_arch x_told x_meter "
           "x_cpu x_peak x_read x_written x_processes").split()
 SEGMENT, LEDGER, CLIENT, LINK, STARTED, REFUSED, EXIT, PING, SHUTDOWN, NO_SEGMENT = range(1, 11)
+CONFIG = 12
 READY, PONG, SPAWN, KILL, SIGNAL, MORE, SETTLED = range(32, 39)
+CONFIG_TAKEN, CONFIG_OVER = 42, 43
 TURN, COMMAND, PROVIDER = 1, 2, 3
 EXITED, SIGNALED = 1, 2
 
@@ -154,6 +157,7 @@ class Host:
         self.reading = threading.Event()
         self.reading.set()
         self.wanted = []
+        self.answers, self.over = queue.Queue(), []  # CONFIG_TAKEN; generations
         self.lock = threading.Lock()
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         theirs.setblocking(False)
@@ -201,6 +205,14 @@ class Host:
         with self.lock:
             self.control.sendmsg([control(verb=verb, **values)], data)
 
+    def offer(self, generation, frames=None, **config):
+        """Another configuration, as SIGHUP brings it; the broker's answer is in `answers`."""
+        memory = os.memfd_create("config")
+        os.write(memory, config_frames(generation=generation, **config)
+                 if frames is None else frames)
+        self.tell(CONFIG, [memory], generation=generation)
+        os.close(memory)
+
     def serve(self):
         while True:
             self.reading.wait()
@@ -231,6 +243,10 @@ class Host:
                 for child in list(self.children):
                     if child.key["session"] == c["session"] and hasattr(child, "on_signal"):
                         child.on_signal(c["error"])
+            elif c["verb"] == CONFIG_TAKEN:
+                self.answers.put(c)
+            elif c["verb"] == CONFIG_OVER:
+                self.over.append(c["generation"])
             elif c["verb"] == MORE:
                 self.wanted.append(c["index"])
                 if self.auto_segment:

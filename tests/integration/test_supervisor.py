@@ -436,7 +436,8 @@ class Life(Case):
 ATTACKS = ("spawn-index spawn-index-max spawn-provider spawn-kind-0 spawn-kind-9 spawn-command "
            "spawn-flags spawn-input spawn-twice kill-cause-0 kill-cause-max kill-index "
            "signal-kill signal-turn more-too-much ready-twice settled-unasked a-verb-of-ours "
-           "no-verb client-gone client-taken").split()
+           "no-verb client-gone client-taken spawn-generation kill-generation config-unasked "
+           "config-unasked-next config-over config-over-unknown").split()
 
 
 @unittest.skipUnless(CAISSOND and program("program/hostile_broker") and

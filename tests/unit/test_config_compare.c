@@ -1,0 +1,224 @@
+/*
+ * What a reload changes: every key of the grammar is seen, by its name.
+ */
+#include "supervisor/config_compare.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/util.h"
+
+static struct conf_namespace a, b;
+static char found[4096];
+
+static void
+setup(void)
+{
+	memset(&a, 0, sizeof(a));
+	memset(&b, 0, sizeof(b));
+}
+
+static void
+teardown(void)
+{
+	conf_finish(&a);
+	conf_finish(&b);
+}
+
+static void
+read_one(const char *text, struct conf_namespace *ret)
+{
+	char err[CONF_ERROR_MAX] = "";
+
+	conf_finish(ret);
+	ck_assert_msg(conf_read("c.yaml", text, strlen(text), ret, err) == 0, "%s", err);
+}
+
+static void
+note(const struct conf_change *c, void *arg)
+{
+	static const char *const hows[] = { "~", "+", "-" }, *const effects[] = { "", "!", "!!" };
+	size_t n = strlen(found);
+
+	ck_assert_ptr_null(arg);
+	ck_assert(c->at.line > 0 || c->how == CONF_CHANGED);
+	snprintf(found + n, sizeof(found) - n, "%s%s%s%s", n ? " " : "", hows[c->how], c->key,
+	    effects[c->effect]);
+}
+
+/* "~limits.max_steps +tools[t] ~socket!": changed, new, gone; restart, identity. */
+static const char *
+compare(const char *before, const char *after)
+{
+	read_one(before, &a);
+	read_one(after, &b);
+	found[0] = '\0';
+	conf_compare(&a, &b, note, NULL);
+	return found;
+}
+
+#define HEAD "version: 1\n"
+
+START_TEST(the_same_file_has_no_change)
+{
+	const char *text = HEAD "authority: human:x\nlimits: { max_steps: 3 }\n"
+				"runtimes:\n  - { id: a, command: [x], env: [A=1] }\n"
+				"grants:\n  - { id: g, subject: agent:a, issuer: human:x, "
+				"namespace: default, capabilities: [ { resource: { namespace: "
+				"n, path: a/b, scope: exact }, actions: [r] } ] }\n";
+
+	ck_assert_str_eq(compare(text, text), "");
+}
+END_TEST
+
+START_TEST(where_a_key_stands_and_how_it_is_written_is_no_change)
+{
+	ck_assert_str_eq(compare(HEAD "purpose: p\nlimits: { turn_timeout: 60s }\n",
+			     HEAD "\n# else\nlimits:\n  turn_timeout: 1m\npurpose: \"p\"\n"),
+	    "");
+	ck_assert_str_eq(compare(HEAD, HEAD "durability: full\nnamespace: default\n"), "");
+}
+END_TEST
+
+/* Each key of the root and of limits, once. */
+START_TEST(every_key_of_the_root_is_seen)
+{
+	static const struct {
+		const char *line, *change;
+	} rows[] = {
+		{ "namespace: other\n", "~namespace!!" },
+		{ "socket: s\n", "~socket!" },
+		{ "authority: human:x\nowner: human:operator\n", "~authority!!" },
+		{ "owner: human:x\n", "~owner!!" },
+		{ "purpose: x\n", "~purpose" },
+		{ "durability: relaxed\n", "~durability!" },
+		{ "revocation: next-turn\n", "~revocation!" },
+		{ "tool_namespaces: []\n", "~tool_namespaces" },
+		{ "limits: { turn_timeout: 1s }\n", "~limits.turn_timeout" },
+		{ "limits: { max_tool_calls: 5 }\n", "~limits.max_tool_calls" },
+		{ "limits: { drain_grace: 5s }\n", "~limits.drain_grace" },
+		{ "limits: { kill_grace: 5s }\n", "~limits.kill_grace" },
+		{ "limits: { shutdown_grace: 5s }\n", "~limits.shutdown_grace" },
+		{ "profiles:\n  - { id: p, base: native }\n", "+profiles[p]" },
+		{ "runtimes:\n  - { id: a, command: [x] }\n", "+runtimes[a]" },
+		{ "providers:\n  - { id: p, command: [x] }\n", "+providers[p]" },
+		{ "ceiling:\n  - { resource: { namespace: n, path: ., scope: exact }, actions: [r] "
+		  "}\n", "~ceiling" },
+	};
+	char text[512];
+	size_t i;
+
+	for (i = 0; i < countof(rows); i++) {
+		snprintf(text, sizeof(text), HEAD "%s", rows[i].line);
+		ck_assert_str_eq(compare(HEAD, text), rows[i].change);
+	}
+}
+END_TEST
+
+/* What has a consequence of its own is no word that the grammar has forgotten. */
+START_TEST(what_needs_a_restart_is_kept)
+{
+	read_one(HEAD "socket: one\n", &a);
+	read_one(HEAD "socket: two\ndurability: relaxed\nrevocation: next-turn\npurpose: p\n", &b);
+	ck_assert_int_eq(conf_keep(&b, &a), 0);
+	found[0] = '\0';
+	conf_compare(&a, &b, note, NULL);
+	ck_assert_str_eq(found, "~purpose");
+	ck_assert_str_eq(strrchr(b.socket, '/') ? strrchr(b.socket, '/') + 1 : b.socket, "one");
+	read_one(HEAD, &a);
+	ck_assert_int_eq(conf_keep(&b, &a), 0);
+	ck_assert_ptr_null(b.socket);
+}
+END_TEST
+
+/* One word of an element, whatever its type and however deep. */
+START_TEST(every_word_of_an_element_is_seen)
+{
+	static const char *const runtimes[] = { "", "version: 2", "env: [A=1]", "env: [A=2]",
+		"env: [A=1, B=1]", "memory: 1GiB", "cpu: 50", "pids: 9", "warm: 1", "tmp: 1MiB",
+		"profile: jit", "app: /", "metadata: { a: 1 }", "metadata: { a: 2 }",
+		"mounts: [ { source: /usr, target: /x } ]",
+		"mounts: [ { source: /usr, target: /y } ]",
+		"mounts: [ { source: /usr, target: /x, writable: true } ]" };
+	char before[256], after[256];
+	size_t i, j;
+
+	for (i = 0; i < countof(runtimes); i++)
+		for (j = 0; j < countof(runtimes); j++) {
+			snprintf(before, sizeof(before),
+			    HEAD "runtimes:\n  - id: a\n    command: [x]\n    %s\n", runtimes[i]);
+			snprintf(after, sizeof(after),
+			    HEAD "runtimes:\n  - id: a\n    command: [x]\n    %s\n", runtimes[j]);
+			ck_assert_str_eq(compare(before, after), i == j ? "" : "~runtimes[a]");
+		}
+}
+END_TEST
+
+#define GRANT(id, more)                                                                        \
+	"  - { id: " id ", subject: agent:a, issuer: human:operator, namespace: default, "     \
+	"capabilities: [ { resource: { namespace: n, path: p, scope: exact }, actions: [r] } " \
+	"]" more " }\n"
+
+START_TEST(elements_go_by_their_id)
+{
+	ck_assert_str_eq(
+	    compare(HEAD "grants:\n" GRANT("a", "") GRANT("b", "") GRANT("c", ""),
+		HEAD "grants:\n" GRANT("d", "") GRANT("c", ", constraints: { maxUses: 1 }")
+		    GRANT("a", "")),
+	    "-grants[b] +grants[d] ~grants[c]");
+	ck_assert_str_eq(compare(HEAD "grants:\n" GRANT("a", ""), HEAD), "-grants[a]");
+	/* No uses, and nothing said of uses. */
+	ck_assert_str_eq(compare(HEAD "grants:\n" GRANT("a", ""),
+			     HEAD "grants:\n" GRANT("a", ", constraints: { expiresAt: "
+							 "2030-01-01T00:00:00Z }")),
+	    "~grants[a]");
+}
+END_TEST
+
+START_TEST(what_no_file_holds_is_no_change)
+{
+	const struct conf_section *s = conf_list_section(&conf_root, "grants");
+	struct conf_grant *g;
+
+	read_one(HEAD, &a);
+	read_one(HEAD, &b);
+	g = conf_add(s, (struct conf_list *)(void *)&b.grants);
+	ck_assert_ptr_nonnull(g);
+	g->id = strdup("run");
+	found[0] = '\0';
+	conf_compare(&a, &b, note, NULL);
+	conf_compare(&b, &a, note, NULL);
+	ck_assert_str_eq(found, "");
+}
+END_TEST
+
+static Suite *
+suite(void)
+{
+	Suite *s = suite_create("config_compare");
+	TCase *tc = tcase_create("all");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, the_same_file_has_no_change);
+	tcase_add_test(tc, where_a_key_stands_and_how_it_is_written_is_no_change);
+	tcase_add_test(tc, every_key_of_the_root_is_seen);
+	tcase_add_test(tc, what_needs_a_restart_is_kept);
+	tcase_add_test(tc, every_word_of_an_element_is_seen);
+	tcase_add_test(tc, elements_go_by_their_id);
+	tcase_add_test(tc, what_no_file_holds_is_no_change);
+	suite_add_tcase(s, tc);
+	return s;
+}
+
+int
+main(void)
+{
+	SRunner *r = srunner_create(suite());
+	int failed;
+
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}
