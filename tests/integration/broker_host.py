@@ -319,6 +319,7 @@ class Host:
 
     def __exit__(self, *exc):
         status, log = self.close()
+        self.log_kept = log
         if exc[0] is None:
             assert status in (0, -9), (status, log)
             assert "Sanitizer" not in log and "runtime error" not in log, log

@@ -2,8 +2,13 @@
 refuses, and how it ends (TU-1 to TU-72).  test_broker.py has a call's life, test_outage.py the
 journal's failures."""
 
+import re
+import select
+import threading
+import time
 import unittest
 
+import wire
 from broker_host import DONE, Host, Turns, grant, invoke, ok, one_call, runtime, serve, tool
 
 READ, WRITE = tool("files.read"), tool("files.write", "write", action="write")
@@ -216,6 +221,178 @@ class Kernel(Envelope):
         turn = self.run_turn(one_call(path="docs/a"), provider)
         self.assertEqual(turn["output"]["error"]["code"], "tool_execution_failed")
         self.assertNotIn("s3cret", repr((turn, self.records)) + self.host_log)
+
+
+class Surface(Envelope):
+    """What a runtime can do at all, and what others see of it (TU-1 to TU-7, TU-18 to TU-22)."""
+
+    def test_a_runtime_has_four_things_to_say(self):  # TU-1, TU-3
+        text = (wire.ROOT / "common" / "protocol.def").read_text()
+        rows = re.findall(r'(?:REQUEST|NOTIFY)\(\w+, "([a-z_.]+)", ([A-Z_| ]+), ', text)
+        self.assertEqual({name for name, sender in rows if "ROLE_WORKER" in sender},
+                         {"hello", "tool.invoke", "event.emit", "turn.annotate",
+                          "output.write"})
+
+    def test_a_malformed_call_is_a_fault(self):  # TU-20, TU-21
+        good = {"id": "1", "tool": "files.read", "arguments": {"path": "docs/a"}}
+        for bad in ({"step": -1}, {"step": 1.5}, {"step": "1"}, {"id": ""}, {"tool": 7},
+                    {"arguments": []}, {"arguments": None}, {"approved": True}):
+            def worker(child):
+                child.peer.hello()
+                _, params = child.peer.expect("operation.run")
+                child.peer.request("tool.invoke", operation=params["operation"],
+                                   **{**good, **bad})
+                child.killed.wait(20)
+            self.run_turn(worker)
+            self.assertEqual(self.event["body"]["cause"]["kind"],
+                             "runtime_protocol_violation", bad)
+            self.assertEqual([r for r in self.records if r["type"] == "tool.invoked"], [])
+
+    def events(self):
+        """Those of the turn: its result is the last."""
+        found = [e["body"]["event"] for e in self.client.events if "event" in e["body"]]
+        return found + [self.event["body"]["turn"]["event"]]
+
+    def test_events_have_a_sequence_of_their_own(self):  # TU-18, TU-22, TU-29
+        said = []
+
+        def work(child, params):
+            invoke(child, "files.read", "1", path="docs/s3cret-argument")
+            said.append(child.peer.call("event.emit", operation=child.operation, type="x.y",
+                                        data=1)["sequence"])
+            invoke(child, "no.such", "2", path="docs/a")
+            return {"status": "complete", "output": "s3cret-output"}
+        self.run_turn(runtime(work), serve(lambda p: ok("s3cret-result")))
+        events = self.events()
+        self.assertEqual([e["type"] for e in events], [
+            "turn.started", "tool.requested", "tool.completed", "runtime.event",
+            "tool.requested", "tool.completed", "turn.completed"])
+        self.assertEqual([e["sequence"] for e in events], list(range(7)))
+        self.assertEqual(said, [3])
+        self.assertEqual(len({e["id"] for e in events}), 7)
+        self.assertEqual(sorted(e["at"] for e in events), [e["at"] for e in events])
+        self.assertNotIn("s3cret", repr(self.client.events[:-1]))
+        codes = [e["body"].get("code") for e in self.client.events
+                 if e["body"].get("kind") == "tool_call_finished"]
+        self.assertEqual(codes, [None, "tool_unavailable"])
+
+    def test_each_status_has_its_event(self):  # TU-15, TU-17
+        error = {"code": "mine", "message": "", "retryable": False}
+
+        def crash(child):
+            child.peer.hello()
+            child.peer.expect("operation.run")
+        for worker, config, status, source in (
+                (runtime(lambda c, p: DONE), {}, "succeeded", None),
+                (runtime(lambda c, p: {"status": "fail", "error": error}), {}, "failed",
+                 "runtime"),
+                (runtime(lambda c, p: {"status": "fail"}), {}, "failed", "envelope"),
+                (crash, {}, "failed", "envelope"),
+                (crash, {"invoke": False}, "denied", None),
+                (lambda child: child.killed.wait(20), {"timeoutMs": 5}, "cancelled", None)):
+            turn = self.run_turn(worker, **config)
+            kind = {"succeeded": "completed"}.get(status, status)
+            self.assertEqual((turn["status"], turn["event"]["type"],
+                              turn["event"].get("source")), (status, "turn." + kind, source))
+            r = self.record("turn.ended")
+            self.assertEqual(r["endedBy"], "runtime" if source == "runtime" or
+                             status == "succeeded" else "envelope")
+
+    def test_provenance_is_the_hosts_word(self):  # TU-6, TU-8
+        manifest = {"id": "test", "version": "2.7", "kind": "turn",
+                    "metadata": {"team": "ops"}}
+
+        def work(child, params):
+            error, _ = child.peer.expect_reply(child.peer.request(
+                "turn.annotate", operation=child.operation, key="runtime", value="forged"))
+            self.assertEqual(error["code"], "invalid_argument")
+            return {"status": "complete",
+                    "metadata": {"runtime": {"id": "other", "version": "9"}}}
+        turn = self.run_turn(runtime(work), runtimes=[manifest])
+        self.assertEqual(turn["metadata"], {"runtime": {
+            "id": "test", "version": "2.7", "metadata": {"team": "ops"}}})
+
+    def test_who_watches_badly_changes_nothing(self):  # TU-7, D-4
+        for spoil in (lambda c: c.close(), lambda c: c.send_raw(b"\xff\xff\xff\xff")):
+            gone = threading.Event()
+
+            def work(child, params):
+                gone.wait(20)
+                return {"status": "complete",
+                        "output": invoke(child, "files.read", path="docs/a")["status"]}
+            with Host(worker=runtime(work), provider=serve(lambda p: ok()), tools=self.TOOLS,
+                      grants=self.GRANTS) as host:
+                client, second = host.client(), host.client()
+                operation = client.submit()
+                spoil(client)
+                host.round()
+                gone.set()
+                second.call("operation.attach", operation=operation)
+                event = second.finish(operation)
+                self.assertEqual(event["body"]["turn"]["output"], "succeeded")
+
+    def test_the_same_turn_twice_is_two_turns(self):  # TU-49
+        ids, held = [], threading.Barrier(2)
+
+        def work(child, params):
+            ids.append(params["operation"])
+            held.wait(20)
+            mine, child.operation = child.operation, next(i for i in ids
+                                                          if i != child.operation)
+            stolen = invoke(child, "files.read", path="docs/a")
+            child.operation = mine
+            held.wait(20)
+            return {"status": "complete", "output": stolen["error"]["code"]}
+        with Host(worker=runtime(work), provider=serve(lambda p: ok()), tools=self.TOOLS,
+                  grants=self.GRANTS) as host:
+            client = host.client()
+            for _ in range(2):
+                client.submit(message={"same": 1}, trace="t", purpose="test")
+            for _ in range(2):
+                self.assertEqual(client.finish()["body"]["turn"]["output"], "host_closed")
+            self.assertEqual([r for r in host.records() if r.get("tool")], [])
+
+
+class Budgets(Envelope):
+    def test_what_counts_against_the_budget_of_calls(self):  # TU-24, TU-25, TU-26
+        def work(child, params):
+            answers = [invoke(child, name, str(n), path=path, **({"step": step} if step else {}))
+                       for n, (name, path, step) in enumerate([
+                           ("files.read", "docs/a", 9), ("files.read", "docs/a", 8),
+                           ("no.such", "docs/a", None), ("files.read", "secret", None),
+                           ("files.read", "docs/a", None), ("files.read", "docs/a", None)])]
+            return {"status": "complete",
+                    "output": [a.get("error", {}).get("code") for a in answers]}
+        turn = self.run_turn(runtime(work), submit={"maxToolCalls": 3, "maxSteps": 2})
+        self.assertEqual(turn["output"], [
+            "step_limit_exceeded", "step_limit_exceeded", "tool_unavailable",
+            "no_matching_grant", None, "tool_call_limit_exceeded"])
+
+    def test_one_call_reaches_the_provider_once(self):  # TU-25
+        called = []
+
+        def work(child, params):
+            return {"status": "complete", "output": [
+                invoke(child, "files.read", str(n), path="docs/a")["status"] for n in range(2)]}
+        turn = self.run_turn(runtime(work), serve(lambda p: called.append(1) or ok()),
+                             submit={"maxToolCalls": 1})
+        self.assertEqual((turn["output"], called), (["succeeded", "denied"], [1]))
+
+    def test_expiry_is_judged_when_a_call_is(self):  # TU-28, TU-41
+        until = int(time.time() * 1000) + 3000 * wire.SLOWER
+
+        def work(child, params):
+            first = invoke(child, "files.read", "1", path="docs/a")
+            while time.time() * 1000 <= until:  # the instant is what this is about
+                select.select([], [], [], 0.05)
+            second = invoke(child, "files.read", "2", path="docs/a")
+            return {"status": "complete", "output": [first["status"], second["error"]["code"]]}
+        turn = self.run_turn(runtime(work), grants=[
+            grant("brief", ["docs"], ["read"], expiresAt=until), grant(
+                "other", ["elsewhere"], ["read"])])
+        self.assertEqual(turn["output"], ["succeeded", "no_matching_grant"])
+        r = self.record("authorization.checked", outcome="denied")
+        self.assertEqual((r["grant"], r["cause"]), ("brief", "window"))
 
 
 class Ceiling(Envelope):

@@ -614,7 +614,7 @@ class SmallDisk(unittest.TestCase):
             self.fail((self.dir / "verified").read_text())
         return done.returncode, wire.said((self.dir / "err").read_text())
 
-    def test_without_room_for_a_record_nothing_starts(self):
+    def test_without_room_for_a_record_nothing_starts(self):  # TU-72
         status, err = self.run_on("2m")
         self.assertEqual(status, 125, err)
         self.assertRegex(err, r"\A[^\n]*--state: [^\n]*No space left on device[^\n]*\n\Z")
