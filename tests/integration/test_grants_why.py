@@ -1,4 +1,4 @@
-"""What `grant.why` says of a call is what happens to it (TU-13, TU-33 to TU-46)."""
+"""What `grant.why` says of a call is what happens to it (TU-13, TU-33, TU-46)."""
 
 import random
 import time

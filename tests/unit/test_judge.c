@@ -1,6 +1,6 @@
 /*
  * What a call is told, what grant.why says beforehand, and what the contract says: one answer
- * and one code, over random grant graphs (TU-13, TU-33 to TU-46).
+ * and one code, over random grant graphs (TU-13, TU-33, TU-46).
  *
  * AUTHORITY_PAIRS=n looks at n pairs of a set and a call instead of 100000.
  */
