@@ -149,6 +149,48 @@ class Catalogue(Envelope):
              "annotations": {"readOnly": False, "destructive": True, "idempotent": True}}])
 
 
+    def mid_turn(self, calls, *configs):
+        """What becomes of each call, when a configuration of `configs` comes in after each."""
+        done = [threading.Event() for _ in calls]
+        told = [threading.Event() for _ in calls]
+
+        def work(child, params):
+            codes = []
+            for n, (name, path) in enumerate(calls):
+                answer = invoke(child, name, str(n), path=path)
+                codes.append(answer.get("error", {}).get("code"))
+                done[n].set()
+                told[n].wait(wire.TIMEOUT)
+            return {"status": "complete", "output": codes}
+        with Host(worker=runtime(work), provider=serve(lambda p: ok()), tools=self.TOOLS,
+                  grants=self.GRANTS) as host:
+            client = host.client()
+            client.submit()
+            for n, config in enumerate([*configs, None]):
+                self.assertTrue(done[n].wait(wire.TIMEOUT))
+                if config is not None:
+                    host.offer(n + 1, **{"tools": self.TOOLS, "grants": self.GRANTS, **config})
+                    self.assertEqual(host.answers.get(timeout=wire.TIMEOUT)["error"], 0)
+                told[n].set()
+            turn = client.finish()["body"]["turn"]
+            self.records = host.records()
+            return turn["output"]
+
+    def test_a_namespace_is_asked_for_at_each_call(self):  # TU-48
+        codes = self.mid_turn([("files.read", "docs/a")] * 3 + [("mail.read", "docs/a")],
+                              {"toolNamespaces": ["mail"]}, {}, {"toolNamespaces": ["mail"]})
+        self.assertEqual(codes, [None, "tool_unavailable", None, None])
+        r = self.record("tool.refused")
+        self.assertEqual((r["reason"], r["cause"], r["source"]),
+                         ("tool_unavailable", "namespace_disabled", "kernel"))
+
+    def test_a_catalogue_that_moves_is_the_next_turns(self):  # TU-48
+        moved = {"tools": [{**READ, "path": "secret/{path}"}, *self.TOOLS[1:]]}
+        codes = self.mid_turn([("files.read", "docs/a"), ("files.read", "docs/b"),
+                               ("files.read", "secret/b")], moved, {"tools": []})
+        self.assertEqual(codes, [None, None, "no_matching_grant"])
+
+
 class Kernel(Envelope):
     """What is asked of one call, in its order, and what comes back."""
 
@@ -221,6 +263,79 @@ class Kernel(Envelope):
         turn = self.run_turn(one_call(path="docs/a"), provider)
         self.assertEqual(turn["output"]["error"]["code"], "tool_execution_failed")
         self.assertNotIn("s3cret", repr((turn, self.records)) + self.host_log)
+
+
+class Refusals(Envelope):
+    """The operator learns all of it; the runtime its code (TU-66, TU-69)."""
+
+    OTHER = grant("g-elsewhere", ["elsewhere"], ["read"])
+    ROOT = grant("g-root", ["docs", "x"], ["read"], subject="human:op", issuer="human:root",
+                 delegationDepth=1)
+
+    def test_what_is_missing_is_told_to_the_operator_alone(self):
+        frozen = [{"namespace": "workspace", "path": ["docs"], "scope": "descendants",
+                   "actions": ["read"]}]
+        for grants, config, code, grant_id, cause, detail in (
+                ([], {}, "no_matching_grant", "g-elsewhere", "capability", "path"),
+                ([grant("g-p", ["docs"], ["read"], purposes=["else"])], {},
+                 "no_matching_grant", "g-p", "purpose", None),
+                ([grant("g-later", ["docs"], ["read"], notBefore=1 << 50)], {},
+                 "no_matching_grant", "g-later", "window", None),
+                ([grant("g-once", ["docs"], ["read"], maxUses=1)], {}, "grant_exhausted",
+                 "g-once", "exhausted", None),
+                ([DOCS], {"ceiling": frozen}, "host_policy_denied", "g-docs", "host_policy",
+                 None),
+                ([self.ROOT, grant("g-wide", ["docs"], ["read"], parent="g-root")], {},
+                 "delegation_chain_invalid", "g-wide", "capability_widened", "g-wide"),
+                ([grant("g-orphan", ["docs"], ["read"], parent="g-none")], {},
+                 "delegation_chain_unverified", "g-orphan", "parent_not_found", "g-orphan")):
+            with self.subTest(code=code, grant=grant_id):
+                def work(child, params):
+                    calls = [invoke(child, "files.read", str(n), path="docs/a")
+                             for n in range(2)]
+                    return {"status": "complete", "output": calls[1]}
+                answer = self.run_turn(runtime(work), grants=[self.OTHER, *grants],
+                                       **config)["output"]
+                self.assertEqual((answer["status"], answer["error"]["code"]), ("denied", code))
+                for secret in ("g-", "human:", cause, "issuer", "maxUses", "elsewhere"):
+                    self.assertNotIn(secret, repr(answer).replace(code, ""))
+                r = self.record("authorization.checked", callId="1")
+                self.assertEqual(
+                    (r["outcome"], r["reason"], r["tool"], r["resource"], r["path"],
+                     r["grant"], r["cause"], r.get("detail")),
+                    ("denied", code, "files.read", "workspace", ["docs", "a"], grant_id, cause,
+                     detail))
+                self.assertEqual(r.get("failClosed", False),
+                                 code == "delegation_chain_unverified")
+                self.assertNotIn("consumed", r)
+
+    def test_every_refusal_has_one_record_and_its_gate(self):  # TU-66, TU-69
+        """By the id of its call; an allowed one, a denied one and one that no kernel saw."""
+        wanted = {"ok": ("kernel", None), "far": ("kernel", "no_matching_grant"),
+                  "none": ("envelope", "tool_unavailable"),
+                  "bad": ("kernel", "invalid_tool_arguments"),
+                  "up": ("kernel", "invalid_request"),
+                  "out": ("kernel", "invalid_tool_requirement"),
+                  "step": ("envelope", "step_limit_exceeded"),
+                  "many": ("envelope", "tool_call_limit_exceeded")}
+
+        def work(child, params):
+            for id, name, path, more in (
+                    ("ok", "files.read", "docs/a", {}), ("far", "files.read", "docs2/a", {}),
+                    ("none", "no.such", "docs/a", {}), ("bad", "files.read", 7, {}),
+                    ("up", "files.read", "../docs", {}), ("out", "files.write", "tmp/a", {}),
+                    ("step", "files.read", "docs/a", {"step": 500}),
+                    ("many", "files.read", "docs/a", {})):
+                invoke(child, name, id, path=path, **more)
+            return DONE
+        self.run_turn(runtime(work), tools=[READ, {**WRITE, "ceiling": ["docs"]}],
+                      submit={"maxToolCalls": 6, "maxSteps": 2})
+        for id, (source, code) in wanted.items():
+            found = [r for r in self.records if r.get("callId") == id and
+                     r["type"] in ("authorization.checked", "tool.refused")]
+            self.assertEqual([(r["source"], r["reason"]) for r in found],
+                             [(source, code or "allowed")], id)
+        self.assertEqual(self.record("tool.refused", callId="none")["cause"], "not_offered")
 
 
 class Surface(Envelope):
