@@ -213,6 +213,9 @@ $B/test/protodoc: $O/tools/protodoc.o $(call ar,common)
 escape-table: all $(programs)			## run the escape suite, beside bubblewrap's result, into docs/CONFINEMENT.md
 	$QCAISSON_BUILD=$(abspath $B) $(PYTHON) tests/escape/table.py docs/CONFINEMENT.md
 
+conformance: all				## run the conformance matrix into docs/CONFORMANCE.md
+	$QCAISSON_BUILD=$(abspath $B) $(PYTHON) tests/conformance/table.py docs/CONFORMANCE.md
+
 bench: all $(patsubst tests/bench/%.c,$B/bench/%,$(wildcard tests/bench/bench_*.c))	## measure against floors of the same run
 	$QCAISSON_BUILD=$(abspath $B) $(PYTHON) tests/bench/run.py $T
 $B/bench/%: $O/tests/bench/%.o $(archives)
@@ -269,7 +272,7 @@ help:						## this list
 	@awk -F ':.*## ' '/^[a-z][a-z -]*:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo "Variables: MODE=asan, T=name, TIME=seconds, PREFIX, DESTDIR, CFLAGS, WERROR=1, V=1"
 
-.PHONY: all stops escape-table deps demo test check check-asan tests check-docs docs bench fuzz fuzzers lint loc install \
+.PHONY: all stops escape-table conformance deps demo test check check-asan tests check-docs docs bench fuzz fuzzers lint loc install \
 	uninstall clean help check-unit check-fuzz check-integration
 .SECONDARY:
 .DELETE_ON_ERROR:

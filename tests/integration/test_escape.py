@@ -1,4 +1,4 @@
-"""The escape suite: every technique of tests/escape/ in a chamber of every profile.
+"""The escape suite: every technique of tests/escape/ in a chamber of every profile (TU-9).
 
 What each does without one is its control (tests/escape/table.tsv); the sum of it all, with
 bubblewrap's beside it, is in docs/CONFINEMENT.md (`make escape-table`).
