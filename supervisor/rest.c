@@ -30,6 +30,7 @@ struct rest {
 	struct event *life, *term, *again;
 	struct host *host; /* NULL: the lock is another's, or not taken yet */
 	unsigned attempts;
+	uint64_t before; /* number of the last segment that was there */
 	char *err;
 	int error; /* 0, or why it could not begin, as `err` says */
 	int status;
@@ -116,6 +117,7 @@ begin(struct rest *rest)
 		.arg = rest,
 	};
 
+	rest->before = rest->dir.segments;
 	rest->host = host_create(rest->base, &o);
 	if (rest->host)
 		return 0;
@@ -196,6 +198,8 @@ rest_run(const struct options *o, int *ret_status, char err[DAEMON_ERROR_MAX])
 		r = place_find(o, &rest.setup.config, &rest.path, err);
 	if (r == 0)
 		r = loop(&rest);
+	if (rest.host)
+		rundir_trim(&rest.dir, rest.before);
 	host_destroy(rest.host);
 	cgroup_host_finish();
 	if (rest.life)

@@ -322,6 +322,28 @@ rundir_seal(struct rundir *run)
 	}
 }
 
+void
+rundir_trim(const struct rundir *run, uint64_t after)
+{
+	uint64_t number;
+	char name[17];
+
+	for (number = after + 1; number <= run->segments; number++) {
+		cleanup_fd int fd = -1, write_fd = -1;
+		struct stat st;
+
+		state_segment_name(name, number);
+		fd = openat(run->journal_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 || fstat(fd, &st) < 0 ||
+		    fchmod(fd, 0600) < 0)
+			continue;
+		write_fd = openat(run->journal_fd, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+		if (write_fd >= 0)
+			(void)!ftruncate(write_fd, st.st_size); /* what is beyond the end */
+		fchmod(fd, st.st_mode & 07777);
+	}
+}
+
 /* ---- the ledger's uid -------------------------------------------------------------- */
 
 /* Segments of the daemons before us; they are sealed, or this could not be done. */

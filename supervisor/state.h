@@ -89,4 +89,8 @@ int rundir_segment(struct rundir *run, uint64_t bytes, int *ret_fd, uint64_t *re
  * all segments, so that the owner can move or delete the record. */
 void rundir_seal(struct rundir *run);
 
+/* For a short visit: gives back what the segments made behind number `after` have reserved and
+ * not used.  One that somebody may still write to is left alone.  Best effort. */
+void rundir_trim(const struct rundir *run, uint64_t after);
+
 #endif /* SUPERVISOR_STATE_H */

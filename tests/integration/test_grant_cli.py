@@ -12,9 +12,10 @@ import time
 import unittest
 
 import real
+import wire
 from daemon_lab import CAISSON, Case, Daemon, ending, submit
 from real import IS_ROOT, WAIT, wait_for
-from wire import Closed, Peer
+from wire import Closed, Peer, said
 
 TIMEOUT = 300  # of this file, for run.py
 AGENT = """import caisson
@@ -33,6 +34,7 @@ def run(turn):
 
 caisson.serve(run)
 """
+STOPS = wire.BUILD / "stops"
 READ = "read:workspace:docs/**"
 MORE = """providers:
   - {{ id: files, builtin: files, root: {root} }}
@@ -62,7 +64,7 @@ class Grants(Case):
         line = ["grant", "--socket", self.socket, *words] if served else self.at_rest(*words)
         result = self.caisson(*line)
         self.assertEqual(result.returncode, status, result.stdout + result.stderr)
-        return result.stdout, result.stderr
+        return result.stdout, said(result.stderr)
 
     def objects(self, *words, status=0, served=False):
         out, err = self.grant("-o", "jsonl", *words, status=status, served=served)
@@ -91,6 +93,8 @@ class Grants(Case):
         return path / "lock"
 
     def is_free(self):
+        if not self.lock().exists():
+            return True
         with open(self.lock(), "rb") as f:
             try:
                 fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -104,6 +108,11 @@ class Grants(Case):
                              env=real.environment())
         self.addCleanup(self.finish, p)
         return p
+
+    def told(self, p):
+        """(exit status, stdout, stderr) of what was started, once it has ended."""
+        out, err = p.communicate(timeout=WAIT)
+        return p.returncode, out, said(err)
 
     def finish(self, p):
         if p.poll() is None:
@@ -137,8 +146,8 @@ class Lock(Grants):
             supervisor = wait_for(lambda: real.below(p.pid), "its caissond").pop()
             wait_for(lambda: (real.proc_text(supervisor, "stat") or "x) R").rpartition(")")[2]
                      .split()[0] == "S", "that one to wait")
-        out, err = p.communicate(timeout=WAIT)
-        self.assertEqual((p.returncode, err), (0, ""))
+        status, out, err = self.told(p)
+        self.assertEqual((status, err), (0, ""))
         self.assertIn("g-list", out)
 
     def test_another_daemon_at_the_socket_is_not_asked(self):
@@ -152,8 +161,7 @@ class Lock(Grants):
         running = [self.start("issue", "--id", f"g-{i}", "--subject", "agent:a", "--capability",
                               READ) for i in range(6)]
         for p in running:
-            out, err = p.communicate(timeout=WAIT)
-            self.assertEqual((p.returncode, err), (0, ""), out)
+            self.assertEqual(self.told(p)[::2], (0, ""))
         self.assertEqual(set(self.states()), {"g-list", "run", "run-2"} |
                          {f"g-{i}" for i in range(6)})
         self.assertTrue(self.is_free())
@@ -170,6 +178,7 @@ class Lock(Grants):
         self.assertFalse(self.socket.exists())
         types = [r["type"] for r in self.records()]
         self.assertEqual(set(types), {"segment.opened", "broker.started"})
+        self.assertLess(sum(s.stat().st_blocks for s in self.segments()) * 512, 1 << 18)
         self.verified()
 
     def test_a_client_that_is_killed_frees_it(self):
@@ -293,7 +302,7 @@ class AtRest(Grants):
             self.assertIn(f"is held by caissond, pid {supervisor}", d.stderr())
         finally:
             p.send_signal(signal.SIGCONT)
-        self.assertEqual(p.communicate(timeout=WAIT)[1], "")
+        self.assertEqual(self.told(p)[::2], (0, ""))
         self.assertEqual(Daemon(self).end(), 0)
 
     def test_a_death_in_the_middle_leaves_all_of_it_or_nothing(self):  # D-16
@@ -318,7 +327,7 @@ class AtRest(Grants):
                     for pid in [p.pid] if victim == "client" else supervisor:
                         with contextlib.suppress(ProcessLookupError):
                             os.kill(pid, signal.SIGKILL)
-                    _, err = p.communicate(timeout=WAIT)
+                    _, _, err = self.told(p)
                     if victim == "caissond" and p.returncode != 0:
                         self.assertEqual(p.returncode, 125)
                         self.assertRegex(err, "grant issue: caissond was killed by signal 9|"
@@ -334,6 +343,57 @@ class AtRest(Grants):
                 self.assertEqual((found[name]["maxUses"], found[name]["purposes"],
                                   found[name]["capabilities"][0]["path"],
                                   found[name]["state"]), (7, ["run"], ["docs"], "active"))
+        self.verified()
+
+
+@unittest.skipUnless((STOPS / "bin" / "caisson").exists(), "needs the build with stops")
+class Stopped(Grants):
+    """A process of ours dies at a named point of an order at rest (common/stop.h)."""
+
+    def stopped(self, point, *words):
+        """(exit status, stderr) of a command whose broker or caissond dies at `point`."""
+        result = subprocess.run([STOPS / "bin" / "caisson", *self.at_rest(*words)],
+                                capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                                timeout=WAIT, check=False,
+                                env=real.environment(CAISSON_STOP=point))
+        wait_for(self.is_free, "the lock")
+        return result.returncode, said(result.stderr)
+
+    def test_a_grant_is_on_record_or_was_never_given(self):  # D-16
+        for point, known in (("supervisor.after_broker", False),
+                             ("supervisor.before_client", False),
+                             ("supervisor.after_client", None),
+                             ("broker.issue_recorded", None),
+                             ("broker.issue_durable", True)):
+            name = f"g-{point}"
+            with self.subTest(point=point):
+                status, err = self.stopped(point, "issue", "--id", name, "--subject", "agent:a",
+                                           "--capability", READ, "--max-uses", "7")
+                if point == "supervisor.after_client":  # its broker may still be quicker
+                    self.assertIn(status, (0, 125))
+                    known = status == 0 or None
+                else:
+                    self.assertEqual(status, 125, err)
+                if known and status:
+                    self.assertIn("its broker died, and may have issued it", err)
+                found = [g for g in self.objects("list") if g["id"] == name]
+                if known is not None:
+                    self.assertEqual(len(found), known)
+                self.assertEqual([g["maxUses"] for g in found], [7] * len(found))
+        self.verified()
+
+    def test_a_revocation_that_was_not_answered_is_asked_for_again(self):  # D-7
+        for point, known in (("broker.revoke_recorded", None), ("broker.revoke_durable", True)):
+            name = f"g-{point}"
+            self.objects("issue", "--id", name, "--subject", "agent:a", "--capability", READ)
+            with self.subTest(point=point):
+                status, err = self.stopped(point, "revoke", name)
+                self.assertEqual(status, 125)
+                self.assertIn("its broker died; ask again", err)
+                (again,) = self.objects("revoke", name)
+                if known:
+                    self.assertTrue(again["already"])
+                self.assertEqual(self.states()[name], "revoked")
         self.verified()
 
 

@@ -272,6 +272,41 @@ START_TEST(a_segment_can_only_be_appended_to)
 }
 END_TEST
 
+/* What a visit leaves is what it wrote; a segment that is written to is left alone. */
+START_TEST(what_was_reserved_and_not_used_is_given_back)
+{
+	struct rundir run = create();
+	char path[3][256], text[4] = "";
+	struct stat st[3];
+	uint64_t number;
+	int fd[3], i;
+
+	for (i = 0; i < 3; i++) {
+		ck_assert_int_eq(rundir_segment(&run, 1u << 20, &fd[i], &number), 0);
+		ck_assert_int_eq(write(fd[i], "abc", 3), 3);
+		snprintf(path[i], sizeof(path[i]), "%s/journal.%08d", run.journal, i + 1);
+		if (i < 2)
+			close(fd[i]);
+	}
+	rundir_seal(&run);
+	rundir_trim(&run, 1);
+	for (i = 0; i < 3; i++) {
+		ck_assert_int_eq(stat(path[i], &st[i]), 0);
+		ck_assert_int_eq(st[i].st_size, 3);
+		ck_assert_uint_eq(st[i].st_mode & 07777, 0400);
+	}
+	if (st[0].st_blocks * 512 >= 1 << 20) /* else there are no reservations here */
+		ck_assert_int_le(st[1].st_blocks * 512, 1 << 16);
+	ck_assert_int_eq(st[0].st_blocks, st[2].st_blocks);
+	i = open(path[1], O_RDONLY | O_CLOEXEC);
+	ck_assert_int_eq(read(i, text, 3), 3);
+	ck_assert_str_eq(text, "abc");
+	close(i);
+	close(fd[2]);
+	rundir_finish(&run);
+}
+END_TEST
+
 START_TEST(a_reservation_that_cannot_be_had_leaves_nothing)
 {
 	struct rundir run = create();
@@ -562,6 +597,7 @@ main(void)
 	tcase_add_checked_fixture(segments, setup, teardown);
 	tcase_add_test(segments, segments_are_numbered_reserved_and_locked);
 	tcase_add_test(segments, a_segment_can_only_be_appended_to);
+	tcase_add_test(segments, what_was_reserved_and_not_used_is_given_back);
 	tcase_add_test(segments, a_reservation_that_cannot_be_had_leaves_nothing);
 	tcase_add_test(segments, a_segment_is_never_made_over_another);
 	if (keeps_append_only())
