@@ -127,6 +127,27 @@ class Python(unittest.TestCase):
         error, outcome = b.expect_reply(run)
         self.assertEqual((error, outcome["output"]), (None, list(range(32))))
 
+    def test_a_call_may_have_a_step_and_a_key(self):
+        b = self.runtime("""
+            turn.invoke("t", {})
+            turn.invoke("t", {}, step=3)
+            turn.invoke("t", {}, idempotency_key="k")
+            turn.start("t", {}, 4, "k" * 128).result()""")
+        run, _ = b.start_turn(None, ["t"])
+        for wanted in ({}, {"step": 3}, {"idempotencyKey": "k"},
+                       {"step": 4, "idempotencyKey": "k" * 128}):
+            msgid, params = b.expect("tool.invoke")
+            self.assertEqual({name: params[name] for name in params
+                              if name in ("step", "idempotencyKey")}, wanted)
+            b.reply(msgid, callId=params["id"], tool="t", status="succeeded", output=1)
+        self.assertEqual(b.expect_reply(run)[1]["status"], "complete")
+
+    def test_what_a_turn_can_do_is_on_one_page(self):  # TU-3
+        b = self.runtime("""return sorted(n for n in dir(turn) if not n.startswith("_"))""")
+        self.assertEqual(b.turn(None)["output"], [
+            "agent", "annotate", "cancelled", "context", "draining", "emit", "execution_id", "invoke",
+            "invoke_all", "limits", "message", "operation", "output", "over", "start", "tools"])
+
     def test_threads_share_a_turn(self):
         b = self.runtime("""
             got = []
@@ -178,6 +199,8 @@ class Python(unittest.TestCase):
                         lambda: turn.invoke("t", {}, step=0.5),
                         lambda: turn.invoke("t", {}, step=True),
                         lambda: turn.invoke("t", {}, step=1 << 32),
+                        lambda: turn.invoke("t", {}, idempotency_key=""),
+                        lambda: turn.invoke("t", {}, idempotency_key="k" * 129),
                         lambda: turn.emit("\\ud800"),
                         lambda: turn.emit("e", "y" * (64 << 10)),
                         lambda: turn.annotate("k" * 129, 1)):
@@ -186,7 +209,7 @@ class Python(unittest.TestCase):
                 except caisson.ProtocolError:
                     refused += 1
             return refused if turn.message else "y" * (768 << 10)""")
-        self.assertEqual(b.turn(True), {"status": "complete", "output": 14})
+        self.assertEqual(b.turn(True), {"status": "complete", "output": 16})
         self.assertEqual(b.turn(False)["error"]["message"], "ProtocolError")
 
     def test_drain_is_seen_and_cancel_ends_every_wait(self):

@@ -75,9 +75,10 @@ class Turn:
         for frame in self.case.get("peer", ()):
             msgid, params = self.broker.expect(frame["on"])
             self.test.assertEqual(params["operation"], self.operation)
-            for name, value in frame["has"].items():
+            for name, value in sized(frame["has"]).items():
                 self.test.assertEqual((name, params.get(name)), (name, value))
                 self.test.assertIs(type(params[name]), type(value))
+            self.test.assertEqual("idempotencyKey" in params, "idempotencyKey" in frame["has"])
             for act in frame["do"]:
                 if not self.act(act, msgid, params):
                     return None

@@ -286,15 +286,15 @@ class Runtime(unittest.TestCase):
                                () => turn.call('', {}), () => turn.call('t', { x: NaN }),
                                () => turn.call('t', [1]), () => turn.call('t', null),
                                () => turn.call('t\\0', {}), () => turn.call(7, {}),
-                               () => turn.call('t', new Map()),
-                               () => turn.call('t', {}, { step: -1 }),
+                               () => turn.call('t', new Map()), () => turn.call('t', {}, { step: -1 }),
+                               () => turn.call('t', {}, { idempotencyKey: '' }),
                                () => turn.emit('e', 'y'.repeat(64 << 10)),
                                () => turn.annotate('k'.repeat(129), 1),
                                () => turn.output('x', 'stdin')]) {
               await act().catch((e) => { refused += e instanceof caisson.ProtocolError; });
             }
             return turn.message ? refused : 'y'.repeat(768 << 10);""")
-        self.assertEqual(b.turn(True), {"status": "complete", "output": 12})
+        self.assertEqual(b.turn(True), {"status": "complete", "output": 13})
         self.assertEqual(b.turn(False)["error"]["message"], "ProtocolError")
 
     def test_drain_is_seen_and_cancel_ends_every_wait(self):

@@ -468,6 +468,55 @@ START_TEST(who_only_looks_never_waits_for_the_rest_of_a_frame)
 }
 END_TEST
 
+static const struct {
+	const char *name, *value; /* packed */
+	size_t n;
+	bool fits;
+} claims[] = {
+	{ "step", "\x03", 1, true },
+	{ "step", "\xff", 1, false },				    /* negative */
+	{ "step", "\xcb\0\0\0\0\0\0\0\0", 9, false },		    /* fractional */
+	{ "step", "\xcf\0\0\0\1\0\0\0\0", 9, false },		    /* beyond 32 bits */
+	{ "idempotencyKey", "\xa3key", 4, true },
+	{ "idempotencyKey", "\xa0", 1, false },			    /* empty */
+	{ "idempotencyKey", "\xa2k\0", 3, false },			    /* a NUL */
+	{ "idempotencyKey", "\x07", 1, false },			    /* no text */
+	{ "idempotencyKey", "\xa3ke", 3, false },			    /* cut short */
+	{ "grant", "\xa1g", 2, false },				    /* nobody's */
+};
+
+START_TEST(a_call_may_claim_a_step_and_a_key_within_their_bounds)
+{
+	struct caisson_option o = { claims[_i].name,
+		{ (const uint8_t *)claims[_i].value, claims[_i].n } };
+	struct caisson_writer w = { NULL, 0, 0, 0 };
+	struct message m;
+	uint32_t call;
+
+	caisson_put_map(&w, 0);
+	ck_assert_int_eq(caisson_start_with(sdk, CAISSON_INVOKE, "t", &w, &o, 1, &call),
+	    claims[_i].fits ? 0 : -EMSGSIZE);
+	caisson_writer_finish(&w);
+	if (!claims[_i].fits)
+		return;
+	m = taken(LINK_BUSY);
+	ck_assert_int_eq(m.type, MSG_tool_invoke);
+	ck_assert_int_eq(m.u.tool_invoke.has_step, strcmp(o.name, "step") == 0);
+	ck_assert_int_eq(m.u.tool_invoke.has_idempotencyKey, strcmp(o.name, "step") != 0);
+}
+END_TEST
+
+START_TEST(a_drain_of_another_operation_is_none_of_ours)
+{
+	struct msg_operation_drain drain = { .operation = slice_of("op-2"), .graceMs = 5 };
+	struct buf b = { 0 };
+
+	ck_assert_int_eq(protocol_notify(&b, MSG_operation_drain, &drain), 0);
+	give(&b);
+	ck_assert_uint_eq(caisson_state(sdk), 0);
+}
+END_TEST
+
 START_TEST(what_is_over_its_bound_is_not_sent)
 {
 	static char big[800 << 10];
@@ -487,6 +536,26 @@ START_TEST(what_is_over_its_bound_is_not_sent)
 	ck_assert_int_eq(caisson_call_start(sdk, "", &w, &call), -EINVAL);
 	ck_assert_int_eq(caisson_complete(sdk, &w), 0);
 	ck_assert_int_eq(taken(LINK_BUSY).type, MSG_operation_run_reply);
+	caisson_writer_finish(&w);
+}
+END_TEST
+
+START_TEST(what_is_not_one_value_is_not_sent)
+{
+	struct caisson_writer w = { NULL, 0, 0, 0 };
+	uint32_t call;
+	unsigned i;
+
+	caisson_put_map(&w, 1);
+	ck_assert_int_eq(caisson_call_start(sdk, "t", &w, &call), -EMSGSIZE);
+	caisson_put_str(&w, "x");
+	for (i = 0; i < 24; i++)
+		caisson_put_array(&w, 1);
+	caisson_put_nil(&w);
+	ck_assert_int_eq(caisson_call_start(sdk, "t", &w, &call), -EMSGSIZE);
+	caisson_writer_finish(&w);
+	caisson_put_array(&w, 0);
+	ck_assert_int_eq(caisson_call_start(sdk, "t", &w, &call), -EINVAL); /* no map */
 	caisson_writer_finish(&w);
 }
 END_TEST
@@ -619,7 +688,11 @@ sdk_suite(void)
 	tcase_add_test(turn, a_request_refused_as_a_whole_is_EPERM);
 	tcase_add_test(turn, drain_is_seen_and_cancel_ends_every_wait);
 	tcase_add_test(turn, who_only_looks_never_waits_for_the_rest_of_a_frame);
+	tcase_add_loop_test(turn, a_call_may_claim_a_step_and_a_key_within_their_bounds, 0,
+	    (int)countof(claims));
+	tcase_add_test(turn, a_drain_of_another_operation_is_none_of_ours);
 	tcase_add_test(turn, what_is_over_its_bound_is_not_sent);
+	tcase_add_test(turn, what_is_not_one_value_is_not_sent);
 	tcase_add_test(turn, the_end_of_the_link_is_EPIPE);
 	tcase_add_loop_test(turn, garbage_is_EPROTO, 0, (int)countof(garbage));
 	tcase_add_test(turn, two_full_sockets_do_not_block_each_other);

@@ -196,6 +196,8 @@ caisson_start_with(struct caisson *c, enum caisson_request kind, const char *nam
 
 	if (error == 0)
 		error = caisson_check(kind, name, (struct caisson_value){ value->p, value->n });
+	for (i = 0; error == 0 && i < n; i++)
+		error = caisson_option_fits(&options[i]) ? 0 : -EMSGSIZE;
 	if (error == 0 && c->run == NULL && kind != CAISSON_HELLO)
 		error = -EINVAL;
 	if (error == 0 && of_turn && c->state & CAISSON_CANCELLED)

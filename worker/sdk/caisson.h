@@ -299,12 +299,15 @@ enum caisson_request {
 	CAISSON_ESCALATE,
 };
 
-/* What may go with it: `step` with a call, which is a claim against the budget of steps and never
- * a permission; `metadata` with an outcome, a map of at most 16 KiB. */
+/* What may go with it.  With a call `step`, a claim against the budget of steps and never a
+ * permission, and `idempotencyKey`, 1..128 bytes: the same call under the same key is made once,
+ * another call under it is refused.  With an outcome `metadata`, a map of at most 16 KiB. */
 struct caisson_option {
 	const char *name;
 	struct caisson_value value;
 };
+/* Is it one of these, within its bounds? */
+bool caisson_option_fits(const struct caisson_option *o);
 
 /* Sends a request and does not wait; `*ret_call` names it, never 0. */
 int caisson_start_with(struct caisson *c, enum caisson_request kind, const char *name,

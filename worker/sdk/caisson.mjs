@@ -29,10 +29,10 @@ export const FRAME_MAX = 1 << 20, DEPTH_MAX = 32, NODES_MAX = 1 << 16;
 const PAYLOAD_DEPTH_MAX = 24, PAYLOAD_NODES_MAX = 1 << 15;
 // What a request carries: its kind, and the most bytes of it, packed; of text, as UTF-8.
 const FIELDS = { tool: ['str', 256], type: ['str', 128], key: ['str', 128], code: ['str', 64],
-  message: ['str', 4096], reason: ['str', 4096], arguments: ['map', 256 << 10], step: ['uint', 5],
+  message: ['str', 4096], reason: ['str', 4096], idempotencyKey: ['str', 128], step: ['uint', 5],
+  arguments: ['map', 256 << 10], metadata: ['map', 16 << 10], error: ['map', 69 << 10],
   data: [null, 64 << 10], value: [null, 16 << 10], output: [null, 768 << 10],
-  metadata: ['map', 16 << 10], error: ['map', 69 << 10], details: [null, 64 << 10],
-  retryable: ['bool', 1] };
+  details: [null, 64 << 10], retryable: ['bool', 1] };
 const CHUNK_MAX = 64 << 10, END_GRACE_MS = 1000;
 
 /** Whatever goes wrong between a runtime and its broker. */
@@ -335,15 +335,16 @@ class Turn {
     this.#link = link;
   }
 
-  /** Makes a call; its output.  `step` of the runtime's plan: a claim, never a permission. */
-  call(tool, args, { step } = {}) {
-    const values = { tool, arguments: args, ...(step !== undefined && { step }) };
+  /** Makes a call; its output.  `step` of the runtime's plan: a claim, never a permission.
+   *  The same call under the same key is made once; another call under it is refused. */
+  call(tool, args, { step, idempotencyKey } = {}) {
+    const values = { tool, arguments: args, ...(step !== undefined && { step }),
+      ...(idempotencyKey !== undefined && { idempotencyKey }) };
     return this.#ask('tool.invoke', values, outputOf, { id: `c${++this.#calls}` });
   }
 
-  /** Tells the host something; it arrives wrapped as `runtime.event`. */
+  /** Tells the host something, as a `runtime.event`; adds to the metadata of the result. */
   emit(type, data = null) { return this.#ask('event.emit', { type, data }); }
-  /** Adds to the metadata of the result. */
   annotate(key, value) { return this.#ask('turn.annotate', { key, value }); }
 
   /** Sends bytes, or text, to whoever watches, beside standard output. */

@@ -39,9 +39,9 @@ PAYLOAD_DEPTH_MAX, PAYLOAD_NODES_MAX = 24, 1 << 15
 # What a request carries: its type, and the most bytes of it, packed; of text, as UTF-8.
 _FIELDS = {"tool": (str, 256), "type": (str, 128), "key": (str, 128), "code": (str, 64),
            "message": (str, 4096), "reason": (str, 4096), "arguments": (dict, 256 << 10),
-           "step": (int, 5), "data": (object, 64 << 10), "value": (object, 16 << 10),
-           "output": (object, 768 << 10), "metadata": (dict, 16 << 10), "retryable": (bool, 1),
-           "error": (dict, 69 << 10), "details": (object, 64 << 10)}
+           "step": (int, 5), "idempotencyKey": (str, 128), "details": (object, 64 << 10),
+           "data": (object, 64 << 10), "value": (object, 16 << 10), "output": (object, 768 << 10),
+           "metadata": (dict, 16 << 10), "error": (dict, 69 << 10), "retryable": (bool, 1)}
 _CHUNK_MAX = 64 << 10
 
 
@@ -334,16 +334,18 @@ class Turn:
         self.draining, self.cancelled = threading.Event(), threading.Event()
         self.over = Future()
 
-    def start(self, tool, arguments, step=None):
+    def start(self, tool, arguments, step=None, idempotency_key=None):
         """Starts a call and returns a Future of its output.  `step` says which step of the
-        runtime's plan it belongs to: a claim against the step budget, never a permission."""
-        claims = {} if step is None else {"step": step}
-        params = bounded(tool=tool, arguments=arguments, **claims)
+        runtime's plan it belongs to: a claim against the step budget, never a permission.
+        The same call under the same key is made once; another call under it is refused."""
+        claims = ("step", step), ("idempotencyKey", idempotency_key)
+        given = {name: value for name, value in claims if value is not None}
+        params = bounded(tool=tool, arguments=arguments, **given)
         return self._ask("tool.invoke", {**params, "id": f"c{next(self._calls)}"}, _output)
 
-    def invoke(self, tool, arguments, step=None):
+    def invoke(self, tool, arguments, step=None, idempotency_key=None):
         """Makes a call and waits for its output."""
-        return self.start(tool, arguments, step).result()
+        return self.start(tool, arguments, step, idempotency_key).result()
 
     def invoke_all(self, calls):
         """Makes all of `calls`, (tool, arguments) each, at once; their outputs in order.

@@ -87,7 +87,7 @@ static const struct decision {
 	    "escalated" },
 };
 
-static const struct shape call_shape = { 2, { "tool", "arguments" } };
+static const struct shape call_shape = { 2, { "tool", "arguments", "idempotencyKey" } };
 static const struct shape error_shape = { 2, { "code", "message", "retryable", "details" } };
 
 /* The members of `map` in the order of `shape`; false unless it has what it must and no other. */
@@ -145,11 +145,14 @@ read_call(struct caisson_value call, struct caisson_value step, uint32_t at, str
 	if (!read_members(call, &call_shape, member) || !caisson_is_text(member[0], 1, 256) ||
 	    caisson_check(CAISSON_INVOKE, "t", member[1]) < 0)
 		return false;
+	if (member[2].n > 0 && !caisson_is_text(member[2], 1, 128))
+		return false;
 	if (step.n > 0 && (caisson_type(step) != CAISSON_UINT || caisson_uint(step) > UINT32_MAX ||
 			      caisson_uint(step) < at))
 		return false;
 	ret->tool = member[0];
 	ret->arguments = member[1];
+	ret->key = member[2];
 	ret->step = step.n > 0 ? (uint32_t)caisson_uint(step) : at;
 	return true;
 }

@@ -13,7 +13,7 @@ struct caisson_plan {
 	enum caisson_request kind;
 	const char *status, *closed;
 	struct caisson_value value, metadata;
-	struct caisson_value tool, arguments;
+	struct caisson_value tool, arguments, key; /* of a call; the key may be none */
 	uint32_t step;
 };
 

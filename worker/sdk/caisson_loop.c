@@ -110,7 +110,8 @@ make_call(struct loop *l)
 {
 	struct caisson_writer step = { NULL, 0, 0, 0 };
 	struct caisson_writer arguments = borrowed(l->plan.arguments);
-	struct caisson_option option = { "step", { NULL, 0 } };
+	struct caisson_option options[] = { { "step", { NULL, 0 } },
+		{ "idempotencyKey", l->plan.key } };
 	struct caisson_result r;
 	char name[257] = "";
 	uint32_t call;
@@ -120,11 +121,11 @@ make_call(struct loop *l)
 
 	memcpy(name, tool, n);
 	caisson_put_uint(&step, l->plan.step);
-	option.value = (struct caisson_value){ step.p, step.n };
+	options[0].value = (struct caisson_value){ step.p, step.n };
 	error = step.error;
 	if (error == 0)
-		error = caisson_start_with(
-		    l->c, CAISSON_INVOKE, name, &arguments, &option, 1, &call);
+		error = caisson_start_with(l->c, CAISSON_INVOKE, name, &arguments, options,
+		    l->plan.key.n > 0 ? 2 : 1, &call);
 	if (error == 0)
 		error = caisson_call_wait(l->c, call, &r);
 	caisson_writer_finish(&step);

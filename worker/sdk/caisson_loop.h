@@ -17,7 +17,7 @@
  * "details"?}}}; it is borrowed for that decision.  A decision is a map, too, such as a model
  * writes:
  *
- *	{"type": "tool_call", "call": {"tool", "arguments"}, "step"?}
+ *	{"type": "tool_call", "call": {"tool", "arguments", "idempotencyKey"?}, "step"?}
  *	{"type": "complete", "output", "metadata"?}
  *	{"type": "fail", "error": {"code", "message", "retryable"?, "details"?}, "metadata"?}
  *	{"type": "escalate", "reason", "metadata"?}

@@ -13,7 +13,7 @@
  *
  * A decision is an object, such as a model writes; the functions below make valid ones.
  *
- *     { type: 'tool_call', call: { tool, arguments }, step? }
+ *     { type: 'tool_call', call: { tool, arguments, idempotencyKey? }, step? }
  *     { type: 'complete', output, metadata? }
  *     { type: 'fail', error: { code, message, retryable?, details? }, metadata? }
  *     { type: 'escalate', reason, metadata? }
@@ -44,11 +44,12 @@ const DECISIONS = new Map([
   ['tool_call', [['type', 'call'], ['step']]], ['complete', [['type', 'output'], ['metadata']]],
   ['fail', [['type', 'error'], ['metadata']]], ['escalate', [['type', 'reason'], ['metadata']]],
 ]);
-const CALL = [['tool', 'arguments'], []], ERROR = [['code', 'message'], ['retryable', 'details']];
+const CALL = [['tool', 'arguments'], ['idempotencyKey']];
+const ERROR = [['code', 'message'], ['retryable', 'details']];
 
 /** Decides to make a call. */
-export const call = (tool, args, { step } = {}) =>
-  ({ type: 'tool_call', call: { tool, arguments: args }, step });
+export const call = (tool, args, { step, idempotencyKey } = {}) =>
+  ({ type: 'tool_call', call: { tool, arguments: args, idempotencyKey }, step });
 /** Decides that the turn is done. */
 export const complete = (output = null) => ({ type: 'complete', output });
 /** Decides that the turn has failed. */
@@ -71,7 +72,7 @@ function members(v, [needed, allowed]) {
   return Object.fromEntries(found);
 }
 
-/** An Outcome, or { tool, args, step }; ProtocolError if it is no decision at step `at`. */
+/** An Outcome, or { tool, args, claims }; ProtocolError if it is no decision at step `at`. */
 function read(decision, at) {
   const shape = DECISIONS.get(decision?.type);
   must(shape !== undefined, 'no such decision');
@@ -80,10 +81,10 @@ function read(decision, at) {
     if (type === 'fail') rest.error = bounded(members(rest.error, ERROR));
     return new Outcome(type, rest);
   }
-  const { tool, arguments: args } = bounded(members(rest.call, CALL));
+  const { tool, arguments: args, idempotencyKey } = bounded(members(rest.call, CALL));
   const { step = at } = bounded(rest.step === undefined ? {} : { step: rest.step });
   must(step >= at, "step is behind the loop's own");
-  return { tool, args, step };
+  return { tool, args, claims: { step, idempotencyKey } };
 }
 
 /** What `promise` of the driver's gives, unless the turn is over first. */
@@ -102,9 +103,9 @@ async function unlessOver(turn, promise) {
 }
 
 /** Makes a call; the result that the driver is given. */
-async function resultOf(turn, tool, args, step) {
+async function resultOf(turn, { tool, args, claims }) {
   try {
-    return { tool, status: 'succeeded', output: await turn.call(tool, args, { step }) };
+    return { tool, status: 'succeeded', output: await turn.call(tool, args, claims) };
   } catch (e) {
     if (!(e instanceof Refused)) throw e;
     const { code, message, retryable, details } = e;
@@ -120,9 +121,9 @@ async function steps(turn, decide) {
   for (let at = 0; at < turn.limits.maxSteps && !turn.draining.aborted; at++) {
     const decision = read(await unlessOver(turn, decide(given)), at);
     if (decision instanceof Outcome) return decision;
-    const { tool, args, step } = decision;
-    const result = await resultOf(turn, tool, args, step);
-    if (tool === ESCALATE && turn.tools.has(tool) && result.status === 'succeeded')
+    const result = await resultOf(turn, decision);
+    const asked = result.tool === ESCALATE && turn.tools.has(ESCALATE);
+    if (asked && result.status === 'succeeded')
       return new Outcome('escalate', { reason: 'asked' }); // the ask itself is with the broker
     given = { type: 'tool_result', result };
   }

@@ -17,7 +17,7 @@
 
 A decision is a map, such as a model writes; the functions below make valid ones.
 
-    {"type": "tool_call", "call": {"tool", "arguments"}, "step"?}
+    {"type": "tool_call", "call": {"tool", "arguments", "idempotencyKey"?}, "step"?}
     {"type": "complete", "output", "metadata"?}
     {"type": "fail", "error": {"code", "message", "retryable"?, "details"?}, "metadata"?}
     {"type": "escalate", "reason", "metadata"?}
@@ -57,13 +57,16 @@ _DECISIONS = {"tool_call": ({"type", "call"}, {"step"}),
               "complete": ({"type", "output"}, {"metadata"}),
               "fail": ({"type", "error"}, {"metadata"}),
               "escalate": ({"type", "reason"}, {"metadata"})}
-_CALL = {"tool", "arguments"}, set()
+_CALL = {"tool", "arguments"}, {"idempotencyKey"}
 _ERROR = {"code", "message"}, {"retryable", "details"}
 
 
-def call(tool, arguments, step=None):
+def call(tool, arguments, step=None, idempotency_key=None):
     """Decides to make a call."""
-    decision = {"type": "tool_call", "call": {"tool": tool, "arguments": arguments}}
+    called = {"tool": tool, "arguments": arguments}
+    if idempotency_key is not None:
+        called["idempotencyKey"] = idempotency_key
+    decision = {"type": "tool_call", "call": called}
     return decision if step is None else {**decision, "step": step}
 
 
@@ -128,7 +131,7 @@ def _members(value, shape):
 
 
 def _read(decision, at):
-    """(tool, arguments, step) or an Outcome; ProtocolError if it is no decision at step `at`."""
+    """(call, step) or an Outcome; ProtocolError if it is no decision at step `at`."""
     kind = decision.get("type") if isinstance(decision, dict) else None
     shape = _DECISIONS.get(kind) if isinstance(kind, str) else None
     if shape is None:
@@ -142,13 +145,15 @@ def _read(decision, at):
     step = bounded(step=decision.get("step", at))["step"]
     if step < at:
         raise ProtocolError("step is behind the loop's own")
-    return called["tool"], called["arguments"], step
+    return called, step
 
 
-def _result(turn, tool, arguments, step):
+def _result(turn, called, step):
     """Makes a call; the result that the driver is given."""
+    tool = called["tool"]
     try:
-        return {"tool": tool, "status": "succeeded", "output": turn.invoke(tool, arguments, step)}
+        output = turn.invoke(tool, called["arguments"], step, called.get("idempotencyKey"))
+        return {"tool": tool, "status": "succeeded", "output": output}
     except caisson.Refused as e:
         status = "failed" if isinstance(e, caisson.ToolFailed) else "denied"
         error = {"code": e.code, "message": e.message, "retryable": e.retryable}
@@ -169,9 +174,9 @@ def _steps(turn, decide):
         decision = _read(decide(given), at)
         if isinstance(decision, Outcome):
             return decision
-        tool, arguments, step = decision
-        result = _result(turn, tool, arguments, step)
-        if tool == ESCALATE and tool in turn.tools and result["status"] == "succeeded":
+        result = _result(turn, *decision)
+        asked = result["tool"] == ESCALATE and ESCALATE in turn.tools
+        if asked and result["status"] == "succeeded":
             return Outcome("escalate", reason="asked")  # the ask itself is with the broker
         given = {"type": "tool_result", "result": result}
     if turn.draining.is_set():

@@ -93,6 +93,31 @@ caisson_fits(struct caisson_value v)
 	return walk(&v, PAYLOAD_DEPTH_MAX, PAYLOAD_NODES_MAX) && v.n == 0;
 }
 
+static const struct {
+	const char *name;
+	enum caisson_type type;
+	size_t least, most; /* bytes, packed */
+} option_forms[] = {
+	{ "step", CAISSON_UINT, 1, 5 },
+	{ "idempotencyKey", CAISSON_STR, 2, 128 + 2 },
+	{ "metadata", CAISSON_MAP, 1, 16u << 10 },
+};
+
+bool
+caisson_option_fits(const struct caisson_option *o)
+{
+	size_t i, n;
+	const char *p = caisson_bytes(o->value, &n);
+
+	for (i = 0; i < sizeof option_forms / sizeof *option_forms; i++)
+		if (strcmp(o->name, option_forms[i].name) == 0)
+			return caisson_type(o->value) == option_forms[i].type &&
+			    o->value.n >= option_forms[i].least &&
+			    o->value.n <= option_forms[i].most && caisson_fits(o->value) &&
+			    (p == NULL || memchr(p, '\0', n) == NULL);
+	return false;
+}
+
 void
 caisson_put_raw(struct caisson_writer *w, const void *p, size_t n)
 {
