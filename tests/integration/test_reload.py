@@ -1,14 +1,15 @@
 """SIGHUP: another configuration while turns run, whole or not at all."""
 
 import os
-import pathlib
 import signal
 import unittest
 
+import deaths_lab
 import real
-from daemon_lab import ending, submit
+from daemon_lab import ending
 from real import IS_ROOT, WAIT, wait_for
 from reload_lab import Case, Daemon, Turn, grant
+from wire import Closed
 
 TIMEOUT = 300  # of this file, for run.py
 
@@ -334,9 +335,77 @@ def pending(pid):
     return sum(masks) & 1 << signal.SIGHUP - 1
 
 
+@unittest.skipUnless((deaths_lab.STOPS / "bin" / "caissond").exists(),
+                     "the build with stops is not there")
+class Stops(Case):
+    def daemon(self, point):
+        return Daemon(self, program=deaths_lab.STOPS / "bin" / "caissond",
+                      env={"CAISSON_STOP": point})
+
+    def digests(self):
+        return [(r["type"], r["digest"]) for r in self.records()
+                if r["type"] in ("broker.started", "configuration.reloaded")]
+
+    def test_the_broker_dies_at_every_point(self):  # D-2
+        for point in ("received", "applied", "durable", "told"):
+            with self.subTest(point=point):
+                self.data = self.start_with()
+                self.write()
+                d = self.daemon(f"broker.reload_{point}")
+                turn = Turn(self, d)
+                self.data["grants"] = [grant("more")]
+                self.write()
+                line = self.hang_up(d)
+                wait_for(lambda: d.stderr().count("is served") == 2, "the next broker")
+                self.assertIn(f"stopped at broker.reload_{point}", d.stderr())
+                with self.assertRaises(Closed):
+                    turn.peer.receive()
+                taken = "in force" in line
+                if point != "told":  # what it was told before it died may be lost with it
+                    self.assertFalse(taken, line)
+                after = Turn(self, d)
+                self.assertEqual(after.read("more/a.txt"), True if taken else
+                                 "no_matching_grant")
+                after.end()
+                if not taken:
+                    self.reload(d)
+                    after = Turn(self, d)
+                    self.assertEqual((after.read(), after.read("more/a.txt")),
+                                     ("no_matching_grant", True))
+                    after.end()
+                self.assertEqual(d.end(), 0)
+                found = self.digests()
+                # The last word is the one that was in force, whoever had it last.
+                self.assertEqual(found[-1][1], [f for f in found
+                                                if f[0] == "configuration.reloaded"][-1][1])
+                self.verified()
+
+    def test_the_supervisor_dies_at_every_point(self):
+        for point in ("reload_read", "before_config", "after_config"):
+            with self.subTest(point=point):
+                self.data = self.start_with()
+                self.write()
+                d = self.daemon(f"supervisor.{point}")
+                Turn(self, d)
+                below = real.below(d.process.pid)
+                self.data["grants"] = [grant("more")]
+                self.write()
+                d.process.send_signal(signal.SIGHUP)
+                self.assertEqual(d.process.wait(WAIT), -9)
+                wait_for(lambda: not below & set(real.parents()), "the end of all of it")
+                d = Daemon(self)
+                turn = Turn(self, d)
+                self.assertEqual((turn.read(), turn.read("more/a.txt")),
+                                 ("no_matching_grant", True))
+                turn.end()
+                self.assertEqual(d.end(), 0)
+                self.verified()
+
+
 class Many(Case):
     def test_fifty_in_a_row_leave_nothing(self):
-        self.data["runtimes"][0]["warm"] = 1
+        self.data["runtimes"][0].update(warm=1, profile="own")
+        self.data["profiles"] = [{"id": "own", "base": "interpreter", "open_files": 100}]
         self.write()
         d = Daemon(self)
         holds = []
@@ -345,6 +414,7 @@ class Many(Case):
             self.assertTrue(turn.read())
             self.data["grants"] = [grant(), grant("more", constraints={"maxUses": i + 1})]
             self.data["limits"]["max_steps"] = 16 + i % 2
+            self.data["profiles"][0]["open_files"] = 101 + i
             self.reload(d)
             self.assertTrue(turn.read())
             turn.end()

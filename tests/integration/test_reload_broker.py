@@ -37,8 +37,15 @@ class Case(unittest.TestCase):
         def worker(child):
             runtime(next(waiting).work)(child)
         host = Host(worker=worker, provider=provider or serve(lambda p: ok("text")), **config)
-        self.addCleanup(host.close)
+        self.addCleanup(self.close, host)
         return host
+
+    def close(self, host):
+        """Whatever a sanitizer has to say, it says now."""
+        if host.process.returncode is None:
+            status, log = host.close()
+            self.assertEqual(status, 0, log)
+            self.assertNotIn("Sanitizer", log)
 
     def begin(self, host, leash):
         client = host.client()
@@ -225,7 +232,7 @@ class Revokes(Case):
             self.assertNotIn(("authorization.checked", "allowed"),
                              types[types.index(("configuration.reloaded", None)):])
             a.gone.set()
-            host.close()
+            self.close(host)
         self.assertGreater(effects, 0)
 
 
