@@ -13,6 +13,8 @@
  *   operation.c    admission, numbered events, exactly one ending (D-2)
  *   session.c      one operation's worker and providers, from asked for to reaped;
  *   session_events.c   what the supervisor and their links say of them
+ *   provider.c     a provider's process: a session's own, or one for all
+ *   place.c        the calls that it runs at once: who waits, whose turn it is, what is lost
  *   turn.c         the envelope of a turn: authority, catalogue, drain (TU-10 to TU-18);
  *   turn_submit.c      what a submission asks of it;
  *   turn_request.c     what the runtime is told;
@@ -80,6 +82,8 @@ struct client;
 struct operation;
 struct session;
 struct call;
+struct late;
+struct shared;
 
 /* One end of a standard stream of a worker. */
 struct pipe {
@@ -96,11 +100,22 @@ enum child_state {
 	CHILD_GONE, /* CONTROL_EXIT or CONTROL_REFUSED came */
 };
 
-/* A worker or provider of a session. */
+/* What waits at one provider for one session, and what that runs there. */
+struct lane {
+	TAILQ_HEAD(, call) waiting; /* call.queue: decided, and no place at the provider yet */
+	unsigned running; /* dispatched, and waited for */
+	TAILQ_ENTRY(lane) entry; /* child.lanes, while something waits */
+};
+
+/* A worker or provider of a session, or a provider of all of them. */
 struct child {
-	struct session *session;
+	struct broker *broker;
+	struct session *session; /* NULL: a shared provider */
+	struct shared *shared; /* then: which it is one of */
+	const struct config *config; /* its operation's; of a shared provider its own */
+	uint64_t number; /* its session's; of a shared provider one of its own */
 	enum child_kind kind;
-	uint32_t index; /* into the runtimes or providers of the operation's configuration */
+	uint32_t index; /* into the runtimes or providers of `config` */
 	enum child_state state;
 	bool linked; /* CONTROL_LINK came */
 	bool killed; /* CONTROL_KILL sent */
@@ -110,12 +125,26 @@ struct child {
 	struct buf input; /* bytes for `in` */
 	size_t input_done; /* of them, written */
 	uint64_t signals; /* a command's: mask of what waits for CONTROL_STARTED */
-	size_t logged_bytes; /* of a provider's standard error */
 	/* providers only */
-	unsigned starts;
-	unsigned running; /* calls dispatched and not answered */
-	TAILQ_HEAD(, call) waiting; /* call.queue: decided, and no place at the provider yet */
-	TAILQ_HEAD(, call) late; /* call.queue: in CALL_LATE, to name a result that comes yet */
+	size_t logged_bytes; /* of its standard error, from the instant on: */
+	uint64_t logged_from_ms;
+	unsigned starts; /* of a shared one, since the last hello */
+	unsigned running; /* places in use: calls dispatched and not answered */
+	unsigned lost; /* of them, by calls that outlived their turn and the kill grace (D-9) */
+	unsigned nwaiting; /* calls in all lanes */
+	TAILQ_HEAD(, lane) lanes; /* with calls that wait: whose turn is next stands first */
+	TAILQ_HEAD(, call) dispatched; /* call.queue */
+	TAILQ_HEAD(, late) late; /* what names a result that nobody waits for */
+	struct alarm alarm;
+	/* its link is at its end, and its exit is not reported: killed then; 0: neither */
+	uint64_t half_at_ms;
+	/* shared ones only */
+	bool wanted; /* to be made when its pause is over */
+	uint32_t pause_ms;
+	uint64_t again_at_ms; /* not made before; 0: at once */
+	uint64_t born_at_ms;
+	uint64_t hello_by_ms; /* 0: it has said it, or is not there */
+	uint64_t stop_at_ms; /* the broker ends: killed then; 0: it does not, or is gone */
 };
 
 /* One worker with its providers; lives until all of them are reaped (D-1). */
@@ -124,7 +153,10 @@ struct session {
 	uint64_t id; /* never used twice by a broker */
 	struct operation *operation; /* owned */
 	struct child worker;
-	struct child *providers; /* one per configured provider; CHILD_ABSENT if unused */
+	/* one of each per configured provider; CHILD_ABSENT if unused or shared */
+	struct child *providers;
+	struct lane *lanes;
+	struct shared *shared; /* providers of its configuration that it has in common with others */
 	bool closing; /* the operation has ended; children are going */
 	uint64_t kill_at_ms; /* when closing: the tree is killed then; 0: was */
 	/* one half of the worker's end has come; the other is given up then; 0: none */
@@ -214,7 +246,6 @@ enum call_state {
 	CALL_RECORDING, /* the decision is on its way to the disk */
 	CALL_WAITING, /* decided; the provider has no place yet */
 	CALL_DISPATCHED,
-	CALL_LATE, /* ended with its operation; its provider may still answer */
 };
 
 struct call {
@@ -234,7 +265,8 @@ struct call {
 	/* the operation ended while the record was on its way: nobody waits */
 	bool interrupted;
 	TAILQ_ENTRY(call) link; /* operation.calls */
-	TAILQ_ENTRY(call) queue; /* child.waiting in CALL_WAITING, child.late in CALL_LATE */
+	/* lane.waiting in CALL_WAITING, child.dispatched in CALL_DISPATCHED */
+	TAILQ_ENTRY(call) queue;
 };
 
 struct client {
@@ -279,11 +311,12 @@ struct broker {
 	struct buf scratch; /* for one event's body; empty between uses */
 	struct buf record; /* likewise for one record */
 	uint64_t now_ms; /* read once per loop turn: broker_tick() */
-	uint64_t next_session;
+	uint64_t next_session; /* and next shared provider */
 	bool ready;
 	bool shutting_down;
 	bool settled;
 	bool late; /* what is not on record by now never will be */
+	TAILQ_HEAD(, shared) shared; /* of each configuration that something began under */
 	TAILQ_HEAD(, session) sessions;
 	TAILQ_HEAD(, client) clients;
 	/* process.c: who waits for CONTROL_PROCESSES, in order */
@@ -402,8 +435,6 @@ void operation_destroy(struct operation *op);
 
 struct session *session_create(struct broker *b, struct operation *op);
 void session_start(struct session *s);
-/* Asks for the provider `index` if it is not there; false if it has died too often. */
-bool session_provider(struct session *s, uint32_t index);
 void session_on_link(
     struct broker *b, const struct control *c, int fds[CONTROL_FDS_MAX], unsigned nfds);
 void session_on_started(struct broker *b, const struct control *c);
@@ -424,12 +455,14 @@ void session_arm(struct session *s);
 void session_orphan(struct session *s);
 /* A standard stream of `c` is closed; a command may be complete. */
 void session_on_stream_end(struct child *c);
+/* While the broker ends: once no session is left, neither are shared providers; then on_settled. */
+void broker_check_settled(struct broker *b);
 
 /* Its row in the configuration; `c` is a provider. */
 static inline const struct config_provider *
 child_provider(const struct child *c)
 {
-	return &c->session->operation->config->providers[c->index];
+	return &c->config->providers[c->index];
 }
 
 /* ---- turn.c --------------------------------------------------------------------------- */
@@ -487,8 +520,6 @@ void call_pump(struct child *provider);
 void call_on_provider_gone(struct child *provider, bool for_good);
 /* The operation ends: every open call is recorded as what it was (D-10). */
 void call_interrupt_all(struct operation *op);
-/* The provider is reaped: nothing can come late any more. */
-void call_forget_late(struct child *provider);
 
 /* ---- command.c ------------------------------------------------------------------------ */
 
@@ -519,9 +550,13 @@ struct record {
 
 /* Packs what every record of `op` says.  Returns 0 or a negative errno. */
 int record_common(struct fields *ret, const struct operation *op);
+/* And what says which call of it, for a record that comes when both are gone. */
+int record_call_common(struct fields *ret, const struct call *c);
 /* With id, time, and what is common to the records of `op`, which may be NULL. */
 void record_init(
     struct record *r, struct broker *b, const struct operation *op, const char *type);
+void record_init_with(
+    struct record *r, struct broker *b, const struct fields *common, const char *type);
 /* As journal_append(). */
 int record_append(
     const struct record *r, enum journal_class class, journal_fn *done, void *arg);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/place.h"
+#include "broker/provider.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/stop.h"
@@ -152,23 +154,13 @@ call_dispatch(struct call *c)
 		return;
 	}
 	c->state = CALL_DISPATCHED;
-	p->running++;
-	link_set_state(p->link, LINK_BUSY);
+	place_take(c);
 	if (link_queued(p->link) >= PROVIDER_QUEUE_MAX)
 		link_watch(p->link, PROVIDER_QUEUE_MAX / 2);
 	op->call_bytes -= c->arguments.n;
 	buf_finish(&c->arguments);
 	session_flow(op->session);
 	STOP_POINT("broker.dispatched");
-}
-
-static bool
-provider_has_place(const struct child *p)
-{
-	uint32_t most = child_provider(p)->concurrency;
-
-	return p->link != NULL && link_get_state(p->link) != LINK_NEW && p->running < most &&
-	    link_queued(p->link) < PROVIDER_QUEUE_MAX;
 }
 
 /* No provider for it, now or later. */
@@ -189,17 +181,13 @@ call_place(struct call *c)
 {
 	struct child *p = c->provider;
 
-	if (TAILQ_EMPTY(&p->waiting) && provider_has_place(p)) {
-		call_dispatch(c);
-		return;
-	}
-	if (p->link == NULL && !session_provider(p->session, p->index) &&
-	    p->state != CHILD_RUNNING && p->state != CHILD_ASKED) {
+	if (p->link == NULL && !provider_need(p)) {
 		call_unserved(c);
 		return;
 	}
 	c->state = CALL_WAITING;
-	TAILQ_INSERT_TAIL(&p->waiting, c, queue);
+	place_wait(c);
+	call_pump(p);
 }
 
 /* What changed while the record was on its way to the disk (D-7). */
@@ -301,26 +289,12 @@ call_pump(struct child *p)
 {
 	struct call *c;
 
-	while ((c = TAILQ_FIRST(&p->waiting)) != NULL && provider_has_place(p)) {
-		TAILQ_REMOVE(&p->waiting, c, queue);
+	while ((c = place_next(p)) != NULL)
 		if (call_may_start(c))
 			call_dispatch(c);
-	}
 }
 
 /* ---- results -------------------------------------------------------------------------- */
-
-static struct call *
-call_find(struct child *p, uint32_t msgid)
-{
-	struct call *c;
-
-	TAILQ_FOREACH (c, &p->session->operation->calls, link)
-		if (c->state == CALL_DISPATCHED && c->provider == p &&
-		    c->provider_msgid == msgid)
-			return c;
-	return NULL;
-}
 
 /* Is it the answer to this call, and of the declared form?  "" or what is wrong, which may lie
  * in `why`. */
@@ -352,57 +326,24 @@ result_fault(
 	return "";
 }
 
-/* Its ending stands; that there was a result after all is a fact beside it (D-2). */
-static void
-result_late(struct child *p, uint32_t msgid)
-{
-	struct operation *op = p->session->operation;
-	struct record r;
-	struct call *c;
-
-	record_init(&r, op->broker, op, "tool.invoked");
-	TAILQ_FOREACH (c, &p->late, queue)
-		if (c->provider_msgid == msgid) {
-			RECORD_TEXT(&r.m, call, c->id);
-			RECORD_SLICE(&r.m, callId, c->name);
-			RECORD_TEXT(&r.m, tool, c->tool->name);
-		}
-	RECORD_TEXT(&r.m, cause, "late");
-	r.m.has_source = true;
-	r.m.source = record_source_broker;
-	record_append(&r, JOURNAL_ENDING, NULL, NULL);
-}
-
-void
-call_forget_late(struct child *p)
-{
-	struct call *c;
-
-	while ((c = TAILQ_FIRST(&p->late)) != NULL) {
-		TAILQ_REMOVE(&p->late, c, queue);
-		call_destroy(c);
-	}
-}
-
 void
 call_on_result(struct child *p, const struct message *m)
 {
 	const struct msg_tool_call_reply *r = &m->u.tool_call_reply;
-	struct call *c = call_find(p, m->msgid);
-	struct operation *op = p->session->operation;
+	struct call *c = place_find(p, m->msgid);
+	struct operation *op;
 	struct wire_error e;
 	const char *wrong;
 	char code[65], why[256] = "";
 
 	STOP_POINT("broker.result_received");
-	if (p->running > 0)
-		p->running--;
-	if (p->running == 0)
-		link_set_state(p->link, LINK_READY);
+	place_answered(p);
 	if (c == NULL) {
-		result_late(p, m->msgid);
+		place_on_late(p, m->msgid);
 		return;
 	}
+	place_give(c);
+	op = c->operation;
 	wrong = m->failed ? "the provider refused the request"
 			  : result_fault(c, r, why, sizeof why);
 	if (!is_repeatable(c->tool))
@@ -431,13 +372,13 @@ call_on_result(struct child *p, const struct message *m)
 void
 call_on_provider_gone(struct child *p, bool for_good)
 {
-	struct operation *op = p->session->operation;
-	struct call *c, *next;
+	struct call *c;
 
-	p->running = 0;
-	TAILQ_FOREACH_SAFE (c, &op->calls, link, next) {
-		if (c->provider != p || c->state != CALL_DISPATCHED)
-			continue;
+	/* An answer to the runtime may end its turn, and with that other calls in the list. */
+	while ((c = TAILQ_FIRST(&p->dispatched)) != NULL) {
+		struct operation *op = c->operation;
+
+		place_give(c);
 		if (!is_repeatable(c->tool))
 			op->turn->unsafe = true;
 		outcome_record(
@@ -445,13 +386,13 @@ call_on_provider_gone(struct child *p, bool for_good)
 		call_fail(c, call_status_failed, "interrupted",
 		    "the provider died: it may have happened, nobody can say",
 		    is_repeatable(c->tool));
-		if (op->ended)
-			return;
 	}
-	if (TAILQ_EMPTY(&p->waiting) || (!for_good && session_provider(p->session, p->index)))
+	place_forget_late(p);
+	p->running = 0;
+	if (place_waiting(p) == NULL || (!for_good && provider_need(p)))
 		return;
-	while ((c = TAILQ_FIRST(&p->waiting)) != NULL) {
-		TAILQ_REMOVE(&p->waiting, c, queue);
+	while ((c = place_waiting(p)) != NULL) {
+		place_leave(c);
 		call_unserved(c);
 	}
 }
@@ -476,7 +417,7 @@ call_interrupt(struct call *c)
 		c->interrupted = true;
 		return;
 	case CALL_WAITING:
-		TAILQ_REMOVE(&c->provider->waiting, c, queue);
+		place_leave(c);
 		outcome_record(
 		    op, c, record_outcome_interrupted, e->call_code, "not_dispatched", 0);
 		call_release(op->broker, op, c);
@@ -488,11 +429,9 @@ call_interrupt(struct call *c)
 		    op, c, record_outcome_interrupted, e->call_code, "outcome_unknown", 0);
 		if (c->provider->link != NULL)
 			link_notify(c->provider->link, MSG_tool_cancel, &cancel);
-		call_close(c);
-		c->state = CALL_LATE;
-		TAILQ_INSERT_TAIL(&c->provider->late, c, queue);
-		return;
-	case CALL_LATE: return; /* is no open call */
+		place_give(c);
+		place_keep_late(c);
+		break;
 	}
 	call_close(c);
 	call_destroy(c);

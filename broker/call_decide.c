@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "broker/judge.h"
+#include "broker/provider.h"
 #include "common/clock.h"
 #include "common/stop.h"
 #include "common/walk.h"
@@ -283,7 +284,7 @@ call_create(struct operation *op, uint32_t msgid, const struct msg_tool_invoke *
 	c->operation = op;
 	c->msgid = msgid;
 	c->tool = tool;
-	c->provider = &op->session->providers[tool->provider];
+	c->provider = provider_of(op->session, tool->provider);
 	c->name = copy_behind(&behind, m->id);
 	c->path = copy_behind(&behind, buf_slice(&need->path));
 	buf_add(&c->arguments, m->arguments.p, m->arguments.n);

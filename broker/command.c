@@ -9,7 +9,9 @@
 #include "common/log.h"
 #include "common/util.h"
 
-#define PROVIDER_LOG_MAX (64u << 10) /* bytes of a provider's standard error that are logged */
+/* bytes of a provider's standard error that are logged a minute */
+#define PROVIDER_LOG_MAX (64u << 10)
+#define PROVIDER_LOG_MS	 60000
 #define LOGGED_LINE_MAX	 512 /* and of what came at once */
 
 /*
@@ -22,13 +24,20 @@ static void
 provider_log(struct child *c, const uint8_t *p, size_t n)
 {
 	const char *id = child_provider(c)->id;
-	size_t line = n > 0 && p[n - 1] == '\n' ? n - 1 : n;
+	size_t line = n > 0 && p[n - 1] == '\n' ? n - 1 : n, before = c->logged_bytes;
 
+	if (c->broker->now_ms - c->logged_from_ms >= PROVIDER_LOG_MS) {
+		c->logged_from_ms = c->broker->now_ms;
+		before = c->logged_bytes = 0;
+	}
 	if (line > LOGGED_LINE_MAX)
 		line = LOGGED_LINE_MAX;
-	if (c->logged_bytes < PROVIDER_LOG_MAX)
-		log_warn("provider %s: %.*s", id, (int)line, (const char *)p);
 	c->logged_bytes += n;
+	if (before >= PROVIDER_LOG_MAX)
+		return;
+	log_warn("provider %s: %.*s", id, (int)line, (const char *)p);
+	if (c->logged_bytes >= PROVIDER_LOG_MAX)
+		log_warn("provider %s says too much: no more of it for a minute", id);
 }
 
 static void
@@ -37,12 +46,12 @@ pipe_on_readable(evutil_socket_t fd, short events, void *arg)
 	static uint8_t chunk[OUTPUT_CHUNK_MAX]; /* one thread, and never held over a return */
 	struct pipe *p = arg;
 	struct child *c = p->child;
-	struct operation *op = c->session->operation;
+	struct operation *op = c->kind != CHILD_PROVIDER ? c->session->operation : NULL;
 	ssize_t n;
 
 	(void)events;
-	broker_tick(op->broker);
-	if (c->kind != CHILD_PROVIDER && !op->ended && !operation_may_output(op)) {
+	broker_tick(c->broker);
+	if (op != NULL && !op->ended && !operation_may_output(op)) {
 		event_del(p->event);
 		if (op->client != NULL)
 			link_watch(op->client->link, OUTPUT_QUEUE_MAX / 2);
@@ -50,7 +59,7 @@ pipe_on_readable(evutil_socket_t fd, short events, void *arg)
 	}
 	n = read(fd, chunk, sizeof chunk);
 	if (n > 0) {
-		if (c->kind == CHILD_PROVIDER)
+		if (op == NULL)
 			provider_log(c, chunk, (size_t)n);
 		else {
 			operation_output(op, p->stream, chunk, (size_t)n);
@@ -70,8 +79,7 @@ pipe_read(struct pipe *p, struct child *c, int fd, enum stream stream)
 	p->fd = fd;
 	p->child = c;
 	p->stream = stream;
-	p->event = event_new(c->session->broker->base, fd, EV_READ | EV_PERSIST,
-	    pipe_on_readable, p);
+	p->event = event_new(c->broker->base, fd, EV_READ | EV_PERSIST, pipe_on_readable, p);
 	if (p->event == NULL || event_add(p->event, NULL) < 0) {
 		pipe_close(p);
 		return -ENOMEM;

@@ -31,6 +31,7 @@ struct config_runtime {
 
 struct config_provider {
 	const char *id;
+	bool shared; /* one for all sessions */
 	uint32_t concurrency; /* calls it runs at once, 1.. */
 };
 

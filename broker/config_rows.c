@@ -217,8 +217,7 @@ take_provider(struct config_reader *r, const struct message *m)
 	config_set_row(r, "config.provider", r->providers, NULL);
 	out->id = take_text(r, "id", in->id);
 	config_set_row(r, "config.provider", r->providers, out->id);
-	if (in->shared) /* its calls would be one session's, and end with that */
-		config_fail(r, "shared", "is not offered");
+	out->shared = in->shared;
 	out->concurrency = (uint32_t)in->concurrency;
 	if (out->concurrency == 0)
 		config_fail(r, "concurrency", "is 0");

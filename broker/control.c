@@ -6,6 +6,7 @@
 
 #include <event2/event.h>
 
+#include "broker/shared.h"
 #include "common/log.h"
 #include "common/util.h"
 
@@ -119,8 +120,7 @@ broker_shutdown(struct broker *b, enum ending ending)
 		else if (s->operation->ending == ENDING_completed)
 			session_close(s, 0);
 	}
-	if (TAILQ_EMPTY(&b->sessions))
-		b->on_settled(b);
+	broker_check_settled(b);
 }
 
 static void
@@ -177,6 +177,8 @@ control_lost(struct broker *b)
 	broker_shutdown(b, ENDING_host_lost);
 	TAILQ_FOREACH (s, &b->sessions, link)
 		session_orphan(s);
+	shared_orphan_all(b);
+	broker_check_settled(b);
 }
 
 static void

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/place.h"
+#include "broker/shared.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/stop.h"
@@ -40,7 +42,8 @@ struct revoking {
 /* ---- what runs under it --------------------------------------------------------------- */
 
 static void
-name_call(struct waiter *w, const struct call *c)
+name_call(
+    struct waiter *w, const char *operation, const char *call, const struct config_tool *tool)
 {
 	if (w->dispatched.n > DISPATCHED_MAX) {
 		w->omitted++;
@@ -48,12 +51,23 @@ name_call(struct waiter *w, const struct call *c)
 	}
 	pack_map(&w->dispatched, 3);
 	pack_str(&w->dispatched, "operation");
-	pack_str(&w->dispatched, c->operation->id);
+	pack_str(&w->dispatched, operation);
 	pack_str(&w->dispatched, "call");
-	pack_str(&w->dispatched, c->id);
+	pack_str(&w->dispatched, call);
 	pack_str(&w->dispatched, "tool");
-	pack_str(&w->dispatched, c->tool->name);
+	pack_str(&w->dispatched, tool->name);
 	w->ndispatched++;
+}
+
+/* Whose operation is over, and still nobody knows what becomes of it. */
+static void
+name_late(struct waiter *w, const struct child *p, const struct grant *g)
+{
+	const struct late *l;
+
+	TAILQ_FOREACH (l, &p->late, entry)
+		if (grant_set_within(p->broker->grant_set, l->grant, g))
+			name_call(w, l->operation, l->call, l->tool);
 }
 
 static void
@@ -65,12 +79,9 @@ name_calls_of(struct waiter *w, const struct session *s, const struct grant *g)
 	TAILQ_FOREACH (c, &s->operation->calls, link)
 		if (c->state == CALL_DISPATCHED &&
 		    grant_set_within(s->broker->grant_set, c->grant, g))
-			name_call(w, c);
-	/* Its operation is over, and still nobody knows what becomes of it. */
+			name_call(w, c->operation->id, c->id, c->tool);
 	for (size_t i = 0; s->providers != NULL && i < config->nproviders; i++)
-		TAILQ_FOREACH (c, &s->providers[i].late, queue)
-			if (grant_set_within(s->broker->grant_set, c->grant, g))
-				name_call(w, c);
+		name_late(w, &s->providers[i], g);
 }
 
 /* ---- answers -------------------------------------------------------------------------- */
@@ -220,6 +231,7 @@ grants_revoke(struct client *c, uint32_t msgid, const struct msg_grant_revoke *m
 	    grant_set_find(b->grant_set, (const char *)m->id.p, m->id.n);
 	struct grant_fact *f = grants_fact(b->grants, m->id);
 	struct waiter *w;
+	const struct child *p;
 	struct session *s;
 
 	if (g == NULL && (f == NULL || f->revoked_at_ms == 0)) {
@@ -242,9 +254,12 @@ grants_revoke(struct client *c, uint32_t msgid, const struct msg_grant_revoke *m
 		f->revoked_at_ms = clock_wall_ms();
 		grant_set_revoke(b->grant_set, g, f->revoked_at_ms);
 	}
-	if (g != NULL)
+	if (g != NULL) {
 		TAILQ_FOREACH (s, &b->sessions, link)
 			name_calls_of(w, s, g);
+		for (p = shared_next(b, NULL); p != NULL; p = shared_next(b, p))
+			name_late(w, p, g);
+	}
 	if (f->open == NULL) {
 		waiter_answer(w, f->revoked_at_ms);
 		waiter_destroy(w);

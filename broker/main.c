@@ -18,6 +18,7 @@
 
 #include "broker/broker.h"
 #include "broker/confine.h"
+#include "broker/shared.h"
 #include "common/child.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -124,6 +125,7 @@ broker_init(struct broker *b)
 	b->on_settled = main_on_settled;
 	TAILQ_INIT(&b->sessions);
 	TAILQ_INIT(&b->clients);
+	TAILQ_INIT(&b->shared);
 	STAILQ_INIT(&b->listings);
 	escalations_init(&b->escalations);
 	TAILQ_INIT(&b->issues);
@@ -143,6 +145,7 @@ broker_finish(struct broker *b)
 {
 	journal_destroy(b->journal);
 	process_finish(b);
+	shared_finish_all(b);
 	escalations_finish(&b->escalations);
 	grants_finish(b);
 	replay_destroy(b->replay);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "broker/shared.h"
 #include "common/log.h"
 #include "common/util.h"
 
@@ -59,9 +60,41 @@ read_all(int fd, struct buf *b)
 	return 0;
 }
 
+/* The provider that a row tells of; NULL: none, or one that serves nobody yet. */
+static const struct child *
+provider_of_row(struct broker *b, const struct msg_process_row *row)
+{
+	struct session *s;
+	size_t i;
+
+	if (row->role != process_role_provider || !row->has_session)
+		return NULL;
+	TAILQ_FOREACH (s, &b->sessions, link)
+		for (i = 0; s->id == row->session && i < s->operation->config->nproviders; i++)
+			if (slice_is(row->id, child_provider(&s->providers[i])->id))
+				return &s->providers[i];
+	return shared_find_named(b, row->session, row->id);
+}
+
+/* What the supervisor cannot know: who uses a provider's places. */
+static void
+pass_row(struct broker *broker, struct link *to, struct msg_process_row row)
+{
+	const struct child *p = provider_of_row(broker, &row);
+
+	row.has_calls = row.has_lost = row.has_waiting = p != NULL;
+	if (p != NULL) {
+		row.has_session = p->session != NULL; /* else it is a number of its own */
+		row.calls = p->running;
+		row.lost = p->lost;
+		row.waiting = p->nwaiting;
+	}
+	link_notify(to, MSG_process_row, &row);
+}
+
 /* The frames, row by row; with a link they are passed on.  How many, or -EPROTO. */
 static int
-pass_rows(const struct buf *b, struct link *to)
+pass_rows(struct broker *broker, const struct buf *b, struct link *to)
 {
 	const uint8_t *p = b->p, *end = b->p + b->n;
 	struct fault fault = { 0 };
@@ -80,22 +113,22 @@ pass_rows(const struct buf *b, struct link *to)
 		    m.type != MSG_process_row)
 			return -EPROTO;
 		if (to != NULL)
-			link_notify(to, MSG_process_row, &m.u.process_row);
+			pass_row(broker, to, m.u.process_row);
 	}
 	return rows;
 }
 
 /* All of it is checked before any of it is passed on. */
 static int
-pass_on(int fd, struct link *to)
+pass_on(struct broker *broker, int fd, struct link *to)
 {
 	struct buf b = { 0 };
 	int r = read_all(fd, &b);
 
 	if (r == 0)
-		r = pass_rows(&b, NULL);
+		r = pass_rows(broker, &b, NULL);
 	if (r >= 0)
-		r = r > 0 ? pass_rows(&b, to) : -EPROTO; /* the broker lives there, at least */
+		r = r > 0 ? pass_rows(broker, &b, to) : -EPROTO; /* the broker lives there, at least */
 	buf_finish(&b);
 	return r;
 }
@@ -117,7 +150,7 @@ process_on_list(struct broker *b, int fd, int error)
 	if (c != NULL) {
 		c->listing = false;
 		if (fd >= 0)
-			r = pass_on(fd, c->link);
+			r = pass_on(b, fd, c->link);
 		reply.count = r > 0 ? (uint64_t)r : 0;
 		if (r > 0) {
 			link_reply(c->link, MSG_process_list_reply, l->msgid, &reply);

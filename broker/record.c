@@ -49,27 +49,47 @@ broker_mint(char id[40], const char *prefix)
 	memcpy(id + n + 1, last, sizeof last);
 }
 
+static void
+say_common(struct msg_record *m, const struct operation *op)
+{
+	const struct config *config = op->config;
+
+	RECORD_TEXT(m, namespace, config->namespace);
+	RECORD_TEXT(m, authority, config->authority);
+	RECORD_TEXT(m, owner, config->owner);
+	RECORD_TEXT(m, operation, op->id);
+	RECORD_TEXT(m, trace, op->trace);
+	RECORD_TEXT(m, runtime, config->runtimes[op->runtime].id);
+	if (op->turn != NULL) {
+		RECORD_TEXT(m, actor, op->turn->agent);
+		RECORD_TEXT(m, purpose, op->turn->context.purpose);
+	}
+}
+
 int
 record_common(struct fields *ret, const struct operation *op)
 {
-	const struct config *config = op->config;
 	struct msg_record m = { 0 };
 
-	RECORD_TEXT(&m, namespace, config->namespace);
-	RECORD_TEXT(&m, authority, config->authority);
-	RECORD_TEXT(&m, owner, config->owner);
-	RECORD_TEXT(&m, operation, op->id);
-	RECORD_TEXT(&m, trace, op->trace);
-	RECORD_TEXT(&m, runtime, config->runtimes[op->runtime].id);
-	if (op->turn != NULL) {
-		RECORD_TEXT(&m, actor, op->turn->agent);
-		RECORD_TEXT(&m, purpose, op->turn->context.purpose);
-	}
+	say_common(&m, op);
+	return protocol_pack_fields(ret, MSG_record, &m);
+}
+
+int
+record_call_common(struct fields *ret, const struct call *c)
+{
+	struct msg_record m = { 0 };
+
+	say_common(&m, c->operation);
+	RECORD_TEXT(&m, call, c->id);
+	RECORD_SLICE(&m, callId, c->name);
+	RECORD_TEXT(&m, tool, c->tool->name);
 	return protocol_pack_fields(ret, MSG_record, &m);
 }
 
 void
-record_init(struct record *r, struct broker *b, const struct operation *op, const char *type)
+record_init_with(
+    struct record *r, struct broker *b, const struct fields *common, const char *type)
 {
 	memset(r, 0, sizeof *r);
 	r->broker = b;
@@ -77,10 +97,15 @@ record_init(struct record *r, struct broker *b, const struct operation *op, cons
 	r->m.id = slice_of(r->id);
 	r->m.type = slice_of(type);
 	r->m.at = clock_wall_ms();
-	if (op != NULL) {
-		r->common = &op->common;
+	r->common = common;
+}
+
+void
+record_init(struct record *r, struct broker *b, const struct operation *op, const char *type)
+{
+	record_init_with(r, b, op != NULL ? &op->common : NULL, type);
+	if (op != NULL)
 		return;
-	}
 	RECORD_TEXT(&r->m, namespace, b->config->namespace);
 	RECORD_TEXT(&r->m, authority, b->config->authority);
 	RECORD_TEXT(&r->m, owner, b->config->owner);

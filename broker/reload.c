@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "broker/shared.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/stop.h"
@@ -153,6 +154,7 @@ reload_on_record(void *arg, bool ok)
 	b->replaced = NULL;
 	control_tell(b, &taken);
 	reload_release(b, before);
+	shared_retire(b);
 	STOP_POINT("broker.reload_told");
 }
 

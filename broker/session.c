@@ -5,38 +5,43 @@
 
 #include <event2/event.h>
 
+#include "broker/place.h"
+#include "broker/provider.h"
+#include "broker/shared.h"
 #include "common/stop.h"
 #include "common/util.h"
 
 /* ---- its children --------------------------------------------------------------------- */
 
-static void
-child_init(struct child *c, struct session *s, enum child_kind kind, uint32_t index)
+void
+child_init(struct child *c, struct broker *b, const struct config *config,
+    enum child_kind kind, uint32_t index)
 {
 	memset(c, 0, sizeof *c);
-	c->session = s;
+	c->broker = b;
+	c->config = config;
 	c->kind = kind;
 	c->index = index;
 	c->in.fd = c->out.fd = c->err.fd = -1;
-	TAILQ_INIT(&c->waiting);
+	TAILQ_INIT(&c->lanes);
+	TAILQ_INIT(&c->dispatched);
 	TAILQ_INIT(&c->late);
 }
 
-static void
+void
 child_ask(struct child *c)
 {
-	struct session *s = c->session;
 	struct control spawn = {
-		.verb = CONTROL_SPAWN, .kind = c->kind, .session = s->id, .index = c->index,
-		.generation = s->operation->config->generation,
+		.verb = CONTROL_SPAWN, .kind = c->kind, .session = c->number, .index = c->index,
+		.generation = c->config->generation,
 	};
 
-	if (c->kind == CHILD_COMMAND && s->operation->has_input)
+	if (c->kind == CHILD_COMMAND && c->session->operation->has_input)
 		spawn.flags = CONTROL_WITH_INPUT;
 	c->state = CHILD_ASKED;
 	c->linked = c->killed = false;
 	memset(&c->exit, 0, sizeof c->exit);
-	control_tell(s->broker, &spawn);
+	control_tell(c->broker, &spawn);
 }
 
 /* What a kill order names: why it is given. */
@@ -52,21 +57,20 @@ kill_cause(const struct session *s)
 void
 child_kill(struct child *c)
 {
-	struct session *s = c->session;
 	struct control kill = {
-		.verb = CONTROL_KILL, .kind = c->kind, .session = s->id, .index = c->index,
-		.generation = s->operation->config->generation,
+		.verb = CONTROL_KILL, .kind = c->kind, .session = c->number, .index = c->index,
+		.generation = c->config->generation,
 	};
 
 	if (c->killed || (c->state != CHILD_ASKED && c->state != CHILD_RUNNING))
 		return;
 	c->killed = true;
 	/* What ended the worker is nothing that a provider did. */
-	kill.cause = c->kind == CHILD_PROVIDER ? ENDING_released : kill_cause(s);
-	control_tell(s->broker, &kill);
+	kill.cause = c->kind == CHILD_PROVIDER ? ENDING_released : kill_cause(c->session);
+	control_tell(c->broker, &kill);
 }
 
-static bool
+bool
 child_is_gone(const struct child *c)
 {
 	return (c->state == CHILD_ABSENT || c->state == CHILD_GONE) && c->link == NULL;
@@ -120,15 +124,21 @@ session_destroy(struct session *s)
 	TAILQ_REMOVE(&b->sessions, s, link);
 	pipe_close(&s->worker.in);
 	buf_finish(&s->worker.input);
-	for (size_t i = 0; i < s->operation->config->nproviders; i++) {
-		pipe_close(&s->providers[i].err);
-		call_forget_late(&s->providers[i]);
-	}
+	for (size_t i = 0; i < s->operation->config->nproviders; i++)
+		provider_finish(&s->providers[i]);
 	alarm_clear(&s->alarm);
+	shared_leave(s->shared);
 	operation_destroy(s->operation);
 	free(s->providers);
+	free(s->lanes);
 	free(s);
-	if (b->shutting_down && TAILQ_EMPTY(&b->sessions))
+	broker_check_settled(b);
+}
+
+void
+broker_check_settled(struct broker *b)
+{
+	if (b->shutting_down && TAILQ_EMPTY(&b->sessions) && shared_stop_all(b))
 		b->on_settled(b);
 }
 
@@ -310,14 +320,25 @@ session_create(struct broker *b, struct operation *op)
 	s->operation = op;
 	s->alarm = (struct alarm){ .fn = session_on_alarm, .arg = s };
 	s->providers = calloc(n + 1, sizeof *s->providers);
-	if (s->providers == NULL) {
+	s->lanes = calloc(n + 1, sizeof *s->lanes);
+	if (s->providers != NULL && s->lanes != NULL)
+		s->shared = shared_join(b, op->config);
+	if (s->shared == NULL) {
+		free(s->providers);
+		free(s->lanes);
 		free(s);
 		return NULL;
 	}
-	child_init(&s->worker, s,
+	child_init(&s->worker, b, op->config,
 	    op->kind == operation_kind_turn ? CHILD_TURN : CHILD_COMMAND, op->runtime);
-	for (size_t i = 0; i < n; i++)
-		child_init(&s->providers[i], s, CHILD_PROVIDER, (uint32_t)i);
+	s->worker.session = s;
+	s->worker.number = s->id;
+	for (size_t i = 0; i < n; i++) {
+		provider_init(&s->providers[i], b, op->config, (uint32_t)i);
+		s->providers[i].session = s;
+		s->providers[i].number = s->id;
+		lane_init(&s->lanes[i]);
+	}
 	TAILQ_INSERT_TAIL(&b->sessions, s, link);
 	return s;
 }
@@ -331,23 +352,9 @@ session_start(struct session *s)
 	child_ask(&s->worker);
 	for (size_t i = 0; t != NULL && i < t->ncatalogue; i++)
 		if (!t->catalogue[i]->own)
-			session_provider(s, t->catalogue[i]->provider);
+			provider_need(provider_of(s, t->catalogue[i]->provider));
 	STOP_POINT("broker.spawn_asked");
 	session_arm(s);
-}
-
-bool
-session_provider(struct session *s, uint32_t index)
-{
-	struct child *c = &s->providers[index];
-
-	if (c->state == CHILD_ASKED || c->state == CHILD_RUNNING)
-		return true;
-	if (s->closing || c->starts >= PROVIDER_STARTS_MAX || c->link != NULL)
-		return false;
-	c->starts++;
-	child_ask(c);
-	return true;
 }
 
 void

@@ -2,12 +2,14 @@
 
 #include <string.h>
 
+#include "broker/provider.h"
+#include "broker/shared.h"
 #include "common/log.h"
 #include "common/util.h"
 
 /* What happens to a session's children: the supervisor's word, and what their links say. */
 
-static const struct link_handler worker_handler, provider_handler;
+static const struct link_handler worker_handler;
 
 /* ---- what the supervisor says --------------------------------------------------------- */
 
@@ -25,17 +27,16 @@ child_find(struct broker *b, const struct control *c)
 				   : NULL;
 		return c->kind == s->worker.kind ? &s->worker : NULL;
 	}
-	return NULL;
+	return c->kind == CHILD_PROVIDER ? shared_find(b, c->session, c->index) : NULL;
 }
 
 static int
 child_take_link(struct child *c, int fd)
 {
-	struct broker *b = c->session->broker;
-
-	c->link = c->kind == CHILD_TURN
-	    ? link_open(b->base, fd, ROLE_BROKER, ROLE_WORKER, &worker_handler, c)
-	    : link_open(b->base, fd, ROLE_BROKER, ROLE_PROVIDER, &provider_handler, c);
+	if (c->kind == CHILD_PROVIDER)
+		return provider_take_link(c, fd);
+	c->link =
+	    link_open(c->broker->base, fd, ROLE_BROKER, ROLE_WORKER, &worker_handler, c);
 	return c->link != NULL ? 0 : -1;
 }
 
@@ -85,15 +86,6 @@ session_on_started(struct broker *b, const struct control *c)
 	}
 }
 
-static void
-provider_gone(struct child *c, bool for_good)
-{
-	pipe_drain(c);
-	pipe_close(&c->err);
-	link_close(c->link);
-	call_on_provider_gone(c, for_good);
-}
-
 void
 session_on_refused(struct broker *b, const struct control *c)
 {
@@ -102,27 +94,24 @@ session_on_refused(struct broker *b, const struct control *c)
 
 	if (child == NULL || child->state != CHILD_ASKED)
 		return;
-	op = child->session->operation;
 	child->state = CHILD_GONE;
 	child->exit = c->exit;
 	if (child->kind == CHILD_PROVIDER) {
-		log_warn("provider %s cannot be started: %s: %s",
-		    child_provider(child)->id, layer_name(c->layer), strerror(c->error));
-		child->starts = PROVIDER_STARTS_MAX; /* it would be refused again */
-		provider_gone(child, true);
-	} else {
-		pipe_close(&child->in);
-		pipe_close(&child->out);
-		pipe_close(&child->err);
-		link_close(child->link);
-		if (!op->ended) {
-			op->layer = c->layer < LAYER_MAX ? (enum layer)c->layer : LAYER_NONE;
-			op->error = c->error;
-			op->deaths = c->count;
-			operation_end(op, ENDING_start_failed);
-		}
-		session_kill(child->session);
+		provider_on_refused(child, c);
+		return;
 	}
+	op = child->session->operation;
+	pipe_close(&child->in);
+	pipe_close(&child->out);
+	pipe_close(&child->err);
+	link_close(child->link);
+	if (!op->ended) {
+		op->layer = c->layer < LAYER_MAX ? (enum layer)c->layer : LAYER_NONE;
+		op->error = c->error;
+		op->deaths = c->count;
+		operation_end(op, ENDING_start_failed);
+	}
+	session_kill(child->session);
 	session_arm(child->session);
 }
 
@@ -156,24 +145,17 @@ session_on_exit(struct broker *b, const struct control *c)
 	child->state = CHILD_GONE;
 	child->exit = c->exit;
 	if (child->kind == CHILD_PROVIDER) {
-		if (!child->session->closing)
-			log_warn("provider %s has died (%s %d)",
-			    child_provider(child)->id,
-			    c->exit.kind == EXIT_SIGNALED ? "signal" : "status",
-			    c->exit.status);
-		/* Answers that it wrote before its end are read first: see its link's end. */
-		if (child->link == NULL)
-			provider_gone(child, false);
-	} else {
-		worker_record(child);
-		pipe_close(&child->in);
-		session_flow(child->session);
-		session_check_worker(child->session);
+		provider_on_exit(child, c);
+		return;
 	}
+	worker_record(child);
+	pipe_close(&child->in);
+	session_flow(child->session);
+	session_check_worker(child->session);
 	session_arm(child->session);
 }
 
-static void
+void
 child_orphan(struct child *c)
 {
 	if (c->state != CHILD_ASKED && c->state != CHILD_RUNNING)
@@ -263,52 +245,7 @@ worker_on_end(
 	session_arm(c->session);
 }
 
-static void
-provider_on_message(struct link *l, const struct message *m, void *arg)
-{
-	struct child *c = arg;
-
-	(void)l;
-	broker_tick(c->session->broker);
-	if (m->type == MSG_tool_call_reply)
-		call_on_result(c, m);
-	call_pump(c); /* after hello, and after each answer */
-}
-
-static void
-provider_on_end(
-    struct link *l, enum link_end end, const struct fault *fault, int error, void *arg)
-{
-	struct child *c = arg;
-	struct broker *b = c->session->broker;
-
-	(void)l;
-	(void)error;
-	broker_tick(b);
-	c->link = NULL;
-	if (end == LINK_END_FAULT)
-		log_warn("provider %s broke the protocol: %s", child_provider(c)->id, fault->rule);
-	if (c->state == CHILD_GONE)
-		provider_gone(c, false);
-	else
-		child_kill(c); /* a provider without a link can do nothing more */
-	session_arm(c->session);
-}
-
 static const struct link_handler worker_handler = {
 	.on_message = worker_on_message,
 	.on_end = worker_on_end,
-};
-
-static void
-provider_on_drained(struct link *l, void *arg)
-{
-	(void)l;
-	call_pump(arg);
-}
-
-static const struct link_handler provider_handler = {
-	.on_message = provider_on_message,
-	.on_end = provider_on_end,
-	.on_drained = provider_on_drained,
 };

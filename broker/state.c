@@ -393,8 +393,7 @@ journal_on_available(bool available, void *arg)
 		log_info("the journal can be written");
 		TAILQ_FOREACH (s, &b->sessions, link)
 			operation_renew_block(s->operation);
-		if (b->shutting_down && TAILQ_EMPTY(&b->sessions))
-			b->on_settled(b); /* it waited for nothing else */
+		broker_check_settled(b); /* it may have waited for nothing else */
 	}
 }
 

@@ -74,13 +74,30 @@ ps_render_jsonl(const struct msg_process_row *row, struct buf *out)
 	}
 	add_json(out, ",\"descriptors\":{\"handed\":", true, row->handed);
 	add_uint(out, "open", row->has_descriptors, row->descriptors);
-	text_addf(out, "},\"usage\":{");
+	text_addf(out, "}");
+	if (row->has_calls) {
+		text_addf(out, ",\"places\":{\"calls\":%llu", (unsigned long long)row->calls);
+		add_uint(out, "lost", row->has_lost, row->lost);
+		add_uint(out, "waiting", row->has_waiting, row->waiting);
+		text_addf(out, "}");
+	}
+	text_addf(out, ",\"usage\":{");
 	add_usage(out, row);
 	text_addf(out, "},\"since\":\"");
 	text_addf(out, text_add_time(out, row->since, "%FT%T", true) ? "Z\"}\n" : "\"}\n");
 }
 
 /* ---- for people -------------------------------------------------------------------- */
+
+/* What it has lost is no detail: it serves fewer than it should. */
+static void
+cell_state(struct ps_table *t, const struct msg_process_row *row)
+{
+	text_addf(&t->cells.text, "%s", states[row->state]);
+	if (row->has_lost && row->lost > 0)
+		text_addf(&t->cells.text, ", %llu lost", (unsigned long long)row->lost);
+	cells_end(&t->cells);
+}
 
 /* "20", or "19 of 20" where its profile lets it run without one. */
 static void
@@ -159,6 +176,9 @@ add_detail(struct buf *out, const struct msg_process_row *row)
 	}
 	text_addf(out, "born with: ");
 	add_list(out, row->handed, "none");
+	if (row->has_calls)
+		text_addf(out, "; calls: %llu, %llu wait",
+		    (unsigned long long)row->calls, (unsigned long long)row->waiting);
 	text_addf(out, "\n");
 }
 
@@ -166,7 +186,7 @@ void
 ps_table_add(struct ps_table *t, const struct msg_process_row *row)
 {
 	cells_add_text(&t->cells, true, slice_of(roles[row->role]));
-	cells_add_text(&t->cells, true, slice_of(states[row->state]));
+	cell_state(t, row);
 	cells_add_uint(&t->cells, row->has_session, row->session);
 	cells_add_text(&t->cells, row->has_id, row->id);
 	cells_add_uint(&t->cells, row->pid > 0, row->pid);

@@ -69,7 +69,7 @@ enum child_kind {
 	CHILD_TURN = 1, /* worker with a link: link, stdout, stderr */
 	/* worker without: stdin (only with CONTROL_WITH_INPUT), stdout, stderr */
 	CHILD_COMMAND,
-	CHILD_PROVIDER, /* link, stderr */
+	CHILD_PROVIDER, /* link, stderr; one for all sessions has a number of its own */
 };
 
 /* Which of a configuration's lists a row is of, with CONTROL_CONFIG_TAKEN. */

@@ -41,8 +41,8 @@
 #define PATH_SEGMENT_MAX  256 /* bytes, TU-35 */
 #define ERROR_MESSAGE_MAX 4096 /* bytes */
 
-/* of a runtime's processes at their start, in START_WINDOW_MS; after one more it is not started
- * for as long */
+/* of a runtime's processes, or a shared provider's, at their start, in START_WINDOW_MS; after
+ * one more it is not started for as long */
 #define START_DEATHS_MAX 5
 #define START_WINDOW_MS	 10000
 

@@ -150,6 +150,15 @@ refuse_order(
 
 /* ---- deaths ------------------------------------------------------------------------ */
 
+/* Of one that is made again and again, as nobody's session ends with it or begins with it. */
+static bool
+counts_deaths(const struct generation *g, uint32_t kind, uint32_t index)
+{
+	return kind == CHILD_TURN ||
+	       (kind == CHILD_PROVIDER &&
+		   g->config->providers.v[index].scope == PROVIDER_SHARED);
+}
+
 /* Of itself: nobody ordered it, and it was no success. */
 static bool
 is_own_fault(const struct exit_facts *exit)
@@ -186,7 +195,7 @@ lose_warm(struct child *c, bool ran)
 static void
 note_exit(const struct child *c, const struct exit_facts *exit)
 {
-	if (c->kind == CHILD_TURN && is_own_fault(exit) &&
+	if (counts_deaths(c->by, c->kind, c->index) && is_own_fault(exit) &&
 	    clock_ms() - c->started_at_ms < START_LIFE_MS &&
 	    pool_died(c->by->pool, children_line(c->by, c->kind, c->index)))
 		child_log_off(c);
@@ -351,8 +360,9 @@ children_spawn(struct children *ch, const struct control *c)
 	if (!g || find_child(ch, c) || ch->count >= CHILDREN_MAX ||
 	    (c->flags & ~CONTROL_WITH_INPUT) || (c->flags && c->kind != CHILD_COMMAND))
 		return -EPROTO;
-	deaths = c->kind == CHILD_TURN
-		     ? pool_refuses(g->pool, children_line(g, CHILD_TURN, c->index))
+	deaths = counts_deaths(g, c->kind, c->index)
+		     ? pool_refuses(
+			   g->pool, children_line(g, (enum child_kind)c->kind, c->index))
 		     : 0;
 	if (deaths > 0) {
 		refuse_order(ch, c, LAYER_DEATHS, EAGAIN, deaths);

@@ -298,10 +298,6 @@ check_providers(struct conf_checker *k)
 		const struct conf_provider *p = &k->c->providers.v[i];
 
 		snprintf(key, sizeof(key), "providers[%zu]", i);
-		/* The broker makes one for each session; it has no place for another kind. */
-		if (p->scope == PROVIDER_SHARED)
-			return refuse(k, p->at_scope,
-			    "%s.scope: shared is not offered, expected session", key);
 		if (p->builtin == BUILTIN_FILES) {
 			r = check_builtin(k, p, key);
 		} else if (!p->has_command) {

@@ -63,8 +63,8 @@ INVOKE = ({"id": "run", "subject": "agent:test", "issuer": "human:op", "namespac
             "actions": ["invoke"]}])
 
 
-def config_frames(tools=(), grants=(), runtimes=None, concurrency=100, invoke=True,
-                  ceiling=(), **broker):
+def config_frames(tools=(), grants=(), runtimes=None, concurrency=100, shared=False,
+                  invoke=True, ceiling=(), **broker):
     rows = [("config.broker", {
         "namespace": "default", "authority": "human:op", "owner": "human:op",
         "purpose": "test", "key": b"k" * 32, "durability": "full", "revocation": "immediate",
@@ -73,7 +73,7 @@ def config_frames(tools=(), grants=(), runtimes=None, concurrency=100, invoke=Tr
     rows += [("config.runtime", r) for r in runtimes or [
         {"id": "test", "version": "1", "kind": "turn"},
         {"id": "command", "version": "1", "kind": "command"}]]
-    rows += [("config.provider", {"id": "p", "shared": False, "concurrency": concurrency})]
+    rows += [("config.provider", {"id": "p", "shared": shared, "concurrency": concurrency})]
     rows += [("config.tool", t) for t in tools]
     rows += [("config.ceiling", {})] if ceiling else []
     rows += [("config.capability", c) for c in ceiling]
@@ -231,7 +231,7 @@ class Host:
             elif c["verb"] == PONG:
                 self.pongs.release()
             elif c["verb"] == SPAWN:
-                self.children.append(Child(self, c, self.functions[c["kind"]]))
+                self.spawn(c)
             elif c["verb"] == KILL:
                 self.kills.append(c)
                 for child in list(self.children):
@@ -251,6 +251,9 @@ class Host:
                 self.wanted.append(c["index"])
                 if self.auto_segment:
                     self.give_segment(c["index"])
+
+    def spawn(self, c):
+        self.children.append(Child(self, c, self.functions[c["kind"]]))
 
     def serve_ledger(self):
         try:

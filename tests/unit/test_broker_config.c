@@ -55,7 +55,7 @@ draft_create(void)
 			.version = S("1.0.0"),
 			.kind = operation_kind_turn };
 		d->provider[i] = (struct msg_config_provider){
-			.id = S(i == 0 ? "p0" : "p1"), .concurrency = 4
+			.id = S(i == 0 ? "p0" : "p1"), .concurrency = 4, .shared = i == 1
 		};
 		d->tool[i] = (struct msg_config_tool){ .name = S(i == 0 ? "files.read" : "a"),
 			.description = S("reads"),
@@ -201,6 +201,7 @@ START_TEST(a_good_configuration_is_read_whole)
 	ck_assert_uint_eq(c->nproviders, 2);
 	ck_assert_str_eq(c->providers[1].id, "p1");
 	ck_assert_uint_eq(c->providers[1].concurrency, 4);
+	ck_assert(!c->providers[0].shared && c->providers[1].shared);
 	ck_assert_uint_eq(c->ntools, 3); /* and sharedos.escalate */
 	ck_assert_str_eq(c->tools[0].name, "files.read");
 	ck_assert_str_eq(c->tools[0].description, "reads");
@@ -358,7 +359,6 @@ MISTAKE(same_provider, d->provider[1].id = S("p0"))
 MISTAKE(same_tool, d->tool[1].name = S("files.read"))
 MISTAKE(same_grant, d->grant[1].id = S("g0"))
 MISTAKE(no_concurrency, d->provider[1].concurrency = 0)
-MISTAKE(shared_provider, d->provider[1].shared = true)
 MISTAKE(no_provider, d->tool[1].provider = 2)
 MISTAKE(far_provider, d->tool[1].provider = UINT32_MAX)
 MISTAKE(
@@ -409,7 +409,6 @@ static const struct {
 	{ same_provider, "config.provider (p0)", "id", "stands twice" },
 	{ same_tool, "config.tool (files.read)", "name", "stands twice" },
 	{ same_grant, "config.grant (g0)", "id", "stands twice" },
-	{ shared_provider, "config.provider 2 (p1)", "shared", "is not offered" },
 	{ no_concurrency, "config.provider 2 (p1)", "concurrency", "is 0" },
 	{ no_provider, "config.tool 2 (a)", "provider", "is the index of no provider" },
 	{ far_provider, "config.tool 2 (a)", "provider", "is the index of no provider" },

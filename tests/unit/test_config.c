@@ -186,9 +186,9 @@ static const struct mistake {
 	    "providers[0].root is missing" },
 	{ "a root without files", "version: 1\nproviders: [{ id: p, command: [x], root: . }]\n",
 	    "providers[0].root: is for builtin: files" },
-	{ "shared files",
-	    "version: 1\nproviders: [{ id: p, builtin: files, root: ., scope: shared }]\n",
-	    "scope: shared is not offered, expected session" },
+	{ "a scope that is none",
+	    "version: 1\nproviders: [{ id: p, builtin: files, root: ., scope: global }]\n",
+	    "scope" },
 	{ "two that bring the same tools",
 	    "version: 1\nproviders:\n  - { id: p, builtin: files, root: . }\n"
 	    "  - { id: q, builtin: files, root: . }\n",

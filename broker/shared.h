@@ -1,0 +1,33 @@
+/*
+ * shared: the providers that all sessions of a configuration have in common.
+ *
+ * A set holds its configuration.  Sessions that began under it join it, and it stays as long as
+ * the configuration is the broker's; then it goes with the last of them.
+ */
+#ifndef BROKER_SHARED_H
+#define BROKER_SHARED_H
+
+#include "broker/broker.h"
+
+/* The set of `config`, with one session more; NULL if memory is out. */
+struct shared *shared_join(struct broker *b, struct config *config);
+void shared_leave(struct shared *set);
+struct child *shared_provider(struct shared *set, uint32_t index);
+/* The one that the supervisor knows by `number`; NULL: none. */
+struct child *shared_find(struct broker *b, uint64_t number, uint32_t index);
+/* The same, by the provider's id. */
+const struct child *shared_find_named(struct broker *b, uint64_t number, struct slice id);
+/* All of them, one after the other: the one behind `p`, NULL: the first; NULL at the end. */
+const struct child *shared_next(struct broker *b, const struct child *p);
+/* One of them is reaped and its link has ended. */
+void shared_on_gone(struct shared *set);
+/* Another configuration is the broker's: sets that nobody uses any more go. */
+void shared_retire(struct broker *b);
+
+/* The broker ends: begins to end them, once; true if none is left. */
+bool shared_stop_all(struct broker *b);
+/* As session_orphan(). */
+void shared_orphan_all(struct broker *b);
+void shared_finish_all(struct broker *b);
+
+#endif /* BROKER_SHARED_H */
