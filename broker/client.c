@@ -223,6 +223,7 @@ static const struct {
 	{ MSG_grant_revoke, grants_handle },
 	{ MSG_grant_list, grants_handle },
 	{ MSG_grant_why, grants_handle },
+	{ MSG_escalation_list, grants_handle },
 };
 
 /* Until there are principals for others, everything here is the operator's. */

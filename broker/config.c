@@ -157,8 +157,6 @@ config_is_enabled(const struct config *c, const struct config_tool *tool)
 {
 	size_t i;
 
-	if (tool->own) /* a grant alone offers it */
-		return true;
 	for (i = 0; i < c->ntool_namespaces; i++)
 		if (strcmp(c->tool_namespaces[i], tool->namespace) == 0)
 			return true;

@@ -72,9 +72,7 @@ resolve(struct operation *op, struct ask *a, struct slice request)
 		a->unresolved = "not_registered";
 		return 0;
 	}
-	judge_call(op->broker->grant_set, op->broker->digest, &op->turn->context, a->wanted,
-	    arguments.raw, clock_wall_ms(), &j);
-	if (j.decided)
+	if (judge_resolve(op->broker->digest, a->wanted, arguments.raw, &j))
 		buf_add(&a->path, j.need.path.p, j.need.path.n);
 	else
 		a->unresolved = j.code;
@@ -186,11 +184,12 @@ escalate_by_outcome(struct operation *op, struct slice reason)
 	const char *segment = ESCALATE_PATH;
 	const struct requirement need = { .namespace = ESCALATE_NAMESPACE,
 		.path = { &segment, 1 }, .action = ESCALATE_ACTION };
+	const struct config_tool *tool = call_tool(op, slice_of(ESCALATE_TOOL));
 	struct turn *t = op->turn;
 	struct decision d;
 	struct ask *a;
 
-	if (call_tool(op, slice_of(ESCALATE_TOOL)) == NULL)
+	if (tool == NULL || !config_is_enabled(op->broker->config, tool))
 		return false;
 	d = authority_decide(op->broker->grant_set, &t->context, &need, clock_wall_ms());
 	if (d.verdict != VERDICT_allowed)

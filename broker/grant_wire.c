@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/hex.h"
 #include "common/util.h"
 #include "common/walk.h"
 
@@ -205,6 +206,12 @@ grant_read_record(struct zone *z, const struct msg_record *r, struct grant *ret,
 	if (ret->id == NULL || ret->subject == NULL || ret->issuer == NULL ||
 	    ret->namespace == NULL || (r->has_parent && ret->parent == NULL))
 		return -ENOMEM;
+	if (r->has_tool && r->has_arguments) {
+		ret->tool = zone_text(z, r->tool);
+		if (ret->tool == NULL)
+			return -ENOMEM;
+		memcpy(ret->digest, r->arguments.p, sizeof ret->digest);
+	}
 	e = grant_read_capabilities(z, r->capabilities, ret, err, cap);
 	if (e == 0 && r->has_purposes)
 		e = grant_read_purposes(z, r->purposes, ret, err, cap);
@@ -319,12 +326,24 @@ grant_pack_purposes(struct buf *b, const struct grant *g)
 	pack_texts(b, (const char *const *)g->purposes, g->npurposes);
 }
 
+static void
+pack_call(struct buf *b, const struct grant *g)
+{
+	char hex[2 * AUTHORITY_DIGEST_BYTES + 1];
+
+	hex_encode(g->digest, sizeof g->digest, hex);
+	pack_str(b, "call");
+	pack_map(b, 2);
+	pack_text(b, "tool", g->tool);
+	pack_text(b, "digest", hex);
+}
+
 void
 grant_pack(struct buf *b, const struct grant *g, const struct grant_facts *facts)
 {
 	uint32_t pairs = 7;
 
-	pairs += (g->parent != NULL) + (g->not_before_ms != 0) + (g->expires_at_ms != 0) +
+	pairs += (g->tool != NULL) + (g->parent != NULL) + (g->not_before_ms != 0) + (g->expires_at_ms != 0) +
 		 g->bounded + (g->purposes != NULL);
 	if (facts != NULL)
 		pairs += 3 + (g->revoked_at_ms != 0);
@@ -349,6 +368,8 @@ grant_pack(struct buf *b, const struct grant *g, const struct grant_facts *facts
 		pack_str(b, "purposes");
 		grant_pack_purposes(b, g);
 	}
+	if (g->tool != NULL)
+		pack_call(b, g);
 	if (facts == NULL)
 		return;
 	pack_number(b, "spent", g->spent);

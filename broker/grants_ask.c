@@ -224,6 +224,12 @@ handle_revoke(struct client *c, const struct message *m)
 	grants_revoke(c, m->msgid, &m->u.grant_revoke);
 }
 
+static void
+handle_escalations(struct client *c, const struct message *m)
+{
+	grants_list_escalations(c, m->msgid, &m->u.escalation_list);
+}
+
 static const struct {
 	enum msg_type type;
 	void (*handle)(struct client *, const struct message *);
@@ -232,6 +238,7 @@ static const struct {
 	{ MSG_grant_revoke, handle_revoke },
 	{ MSG_grant_list, handle_list },
 	{ MSG_grant_why, handle_why },
+	{ MSG_escalation_list, handle_escalations },
 };
 
 void

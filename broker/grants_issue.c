@@ -23,6 +23,7 @@ struct issue {
 	struct zone zone; /* what `grant` points to */
 	struct grant grant;
 	struct grant_fact *fact; /* its id, reserved */
+	char escalation[ESCALATION_ID]; /* that it resolves; "": none */
 	TAILQ_ENTRY(issue) link; /* broker.issues */
 };
 
@@ -35,14 +36,9 @@ issue_destroy(struct issue *i)
 
 /* ---- what was asked ------------------------------------------------------------------- */
 
-/* Why it is no grant: code and message. */
-struct refusal {
-	const char *code;
-	char text[512];
-};
-
-static int
-invalid(struct refusal *ret, const char *code, const char *field, const char *rule)
+int
+grants_invalid(
+    struct grant_refusal *ret, const char *code, const char *field, const char *rule)
 {
 	ret->code = code;
 	snprintf(ret->text, sizeof ret->text, "%s: %s", field, rule);
@@ -50,17 +46,18 @@ invalid(struct refusal *ret, const char *code, const char *field, const char *ru
 }
 
 static int
-issue_read(struct issue *i, const struct msg_grant_issue *m, struct refusal *ret)
+issue_read(struct issue *i, const struct msg_grant_issue *m, struct grant_refusal *ret)
 {
 	const struct config *config = i->broker->config;
 	struct grant *g = &i->grant;
+	struct escalation *escalation = NULL;
 	char id[40];
 	int r;
 
 	broker_mint(id, "g");
 	*g = (struct grant){
 		.id = zone_text(&i->zone, m->has_id ? m->id : slice_of(id)),
-		.subject = zone_text(&i->zone, m->subject),
+		.subject = m->has_subject ? zone_text(&i->zone, m->subject) : NULL,
 		.issuer = m->has_issuer ? zone_text(&i->zone, m->issuer) : config->authority,
 		.namespace = config->namespace,
 		.issued_at_ms = clock_wall_ms(),
@@ -70,16 +67,21 @@ issue_read(struct issue *i, const struct msg_grant_issue *m, struct refusal *ret
 		.bounded = m->has_maxUses,
 		.max_uses = m->has_maxUses ? (uint32_t)m->maxUses : 0,
 	};
-	if (g->id == NULL || g->subject == NULL || g->issuer == NULL)
+	if (g->id == NULL || (m->has_subject && g->subject == NULL) || g->issuer == NULL)
 		return -ENOMEM;
 	ret->code = "invalid_argument";
 	/* 0 would mean never: what was meant to be over must not live for ever. */
 	if (m->has_expiresAt && m->expiresAt <= g->issued_at_ms)
-		return invalid(ret, ret->code, "expiresAt", "has passed");
-	r = grant_read_capabilities(
-	    &i->zone, m->capabilities, g, ret->text, sizeof ret->text);
+		return grants_invalid(ret, ret->code, "expiresAt", "has passed");
+	r = !m->has_capabilities ? 0
+				 : grant_read_capabilities(&i->zone, m->capabilities, g,
+				       ret->text, sizeof ret->text);
 	if (r == 0 && m->has_purposes)
 		r = grant_read_purposes(&i->zone, m->purposes, g, ret->text, sizeof ret->text);
+	if (r == 0)
+		r = grants_exact(i->broker, m, &i->zone, g, &escalation, ret);
+	if (r == 0 && escalation != NULL)
+		memcpy(i->escalation, escalation->id, sizeof i->escalation);
 	return r;
 }
 
@@ -103,7 +105,7 @@ static const struct {
 };
 
 static int
-issue_derive(struct issue *i, const struct msg_grant_issue *m, struct refusal *ret)
+issue_derive(struct issue *i, const struct msg_grant_issue *m, struct grant_refusal *ret)
 {
 	const struct grant_set *set = i->broker->grant_set;
 	const struct grant *parent =
@@ -112,23 +114,23 @@ issue_derive(struct issue *i, const struct msg_grant_issue *m, struct refusal *r
 	enum chain_fault fault;
 
 	if (parent == NULL)
-		return invalid(ret, "not_found", "parent", "there is no such grant");
+		return grants_invalid(ret, "not_found", "parent", "there is no such grant");
 	if (m->has_issuer && !slice_is(m->issuer, parent->subject))
-		return invalid(ret, chain_fault_name(CHAIN_issuer_not_parent_subject), "issuer",
+		return grants_invalid(ret, chain_fault_name(CHAIN_issuer_not_parent_subject), "issuer",
 		    "is not the parent's subject: leave it out");
 	d = grant_derive(parent, &i->grant);
 	if (d != DERIVATION_ok)
-		return invalid(
+		return grants_invalid(
 		    ret, derivation_name(d), derivations[d].field, derivations[d].rule);
 	fault = authority_parent_fault(set, parent, i->grant.issued_at_ms);
 	if (fault != CHAIN_ok)
-		return invalid(ret, chain_fault_name(fault), "parent",
+		return grants_invalid(ret, chain_fault_name(fault), "parent",
 		    "nothing that is derived from it can be used");
 	return 0;
 }
 
 static int
-issue_check(struct issue *i, const struct msg_grant_issue *m, struct refusal *ret)
+issue_check(struct issue *i, const struct msg_grant_issue *m, struct grant_refusal *ret)
 {
 	struct slice id = slice_of(i->grant.id);
 	const char *field, *fault;
@@ -138,7 +140,7 @@ issue_check(struct issue *i, const struct msg_grant_issue *m, struct refusal *re
 	if (m->has_parent)
 		r = issue_derive(i, m, ret);
 	else if (i->grant.ncapabilities == 0)
-		r = invalid(ret, derivation_name(DERIVATION_empty_capabilities), "capabilities",
+		r = grants_invalid(ret, derivation_name(DERIVATION_empty_capabilities), "capabilities",
 		    "names no capability");
 	if (r < 0)
 		return r;
@@ -148,10 +150,10 @@ issue_check(struct issue *i, const struct msg_grant_issue *m, struct refusal *re
 	i->grant = whole;
 	fault = grant_fault(&i->grant, &field);
 	if (*fault != '\0')
-		return invalid(ret, "invalid_argument", field, fault);
+		return grants_invalid(ret, "invalid_argument", field, fault);
 	if (grants_knows(i->broker->grants, id) ||
 	    standing_knows(i->broker->standing, id))
-		return invalid(ret, "already_exists", "id",
+		return grants_invalid(ret, "already_exists", "id",
 		    "there is, or was, a grant of this id; no id is used twice");
 	/* With those on their way: what is on record must fit at the next start. */
 	if (grant_set_size(i->broker->grant_set) + i->broker->nissues >=
@@ -165,6 +167,17 @@ issue_check(struct issue *i, const struct msg_grant_issue *m, struct refusal *re
 }
 
 /* ---- the record ----------------------------------------------------------------------- */
+
+/* While the record is on its way nobody else resolves it; without a record nobody has. */
+static void
+escalation_mark(struct issue *i, bool resolved)
+{
+	struct escalation *e =
+	    escalations_find(&i->broker->escalations, slice_of(i->escalation));
+
+	if (e != NULL)
+		e->resolved = resolved;
+}
 
 static void
 refuse_outage(struct client *c, uint32_t msgid)
@@ -214,6 +227,7 @@ issue_on_record(void *arg, bool ok)
 			    "memory");
 		}
 	} else {
+		escalation_mark(i, false);
 		refuse_outage(i->client, i->msgid);
 		if (journal_lost(b->journal))
 			grants_fact_drop(b->grants, i->fact);
@@ -238,6 +252,12 @@ issue_record(struct issue *i, struct buf *lists)
 	RECORD_TEXT(&r->m, issuer, g->issuer);
 	if (g->parent != NULL)
 		RECORD_TEXT(&r->m, parent, g->parent);
+	if (g->tool != NULL) {
+		RECORD_TEXT(&r->m, tool, g->tool);
+		RECORD_SLICE(&r->m, arguments, ((struct slice){ g->digest, sizeof g->digest }));
+	}
+	if (i->escalation[0] != '\0')
+		RECORD_TEXT(&r->m, escalation, i->escalation);
 	grant_pack_capabilities(lists, g);
 	split = lists->n;
 	if (g->purposes != NULL)
@@ -266,7 +286,7 @@ void
 grants_issue(struct client *c, uint32_t msgid, const struct msg_grant_issue *m)
 {
 	struct issue *i = calloc(1, sizeof *i);
-	struct refusal refusal = { .code = "" };
+	struct grant_refusal refusal = { .code = "" };
 	struct broker *b = c->broker;
 	struct buf lists = { 0 };
 	int r = -ENOMEM;
@@ -292,6 +312,7 @@ grants_issue(struct client *c, uint32_t msgid, const struct msg_grant_issue *m)
 	} else {
 		TAILQ_INSERT_TAIL(&b->issues, i, link);
 		b->nissues++;
+		escalation_mark(i, true);
 		STOP_POINT("broker.issue_recorded");
 	}
 	buf_finish(&lists);

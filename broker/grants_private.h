@@ -6,6 +6,28 @@
 #define BROKER_GRANTS_PRIVATE_H
 
 #include "broker/broker.h"
+#include "broker/zone.h"
+
+/* Why it is no grant: a code, and which member breaks which rule. */
+struct grant_refusal {
+	const char *code;
+	char text[512];
+};
+
+/* Fills it; returns -EINVAL. */
+int grants_invalid(
+    struct grant_refusal *ret, const char *code, const char *field, const char *rule);
+
+/*
+ * grants_exact.c: what tool, arguments and resolves of the request make of a grant that was
+ * read but for them.  Returns 0, with the escalation that it resolves (NULL: none); -EINVAL
+ * with `ret` filled; -ENOMEM.
+ */
+int grants_exact(struct broker *b, const struct msg_grant_issue *m, struct zone *z,
+    struct grant *g, struct escalation **ret_escalation, struct grant_refusal *ret);
+/* escalation.list. */
+void grants_list_escalations(
+    struct client *c, uint32_t msgid, const struct msg_escalation_list *m);
 
 /* Refuses a request; the client may be gone (NULL). */
 void grants_refuse(struct client *c, uint32_t msgid, const char *code, bool retryable,

@@ -23,9 +23,8 @@ judge_offer(const struct grant_set *set, const struct context *ctx,
 	return authority_discover(set, ctx, tool->name, tool->resource, tool->action, now_ms);
 }
 
-void
-judge_call(const struct grant_set *set, struct digest *digest, const struct context *ctx,
-    const struct config_tool *tool, struct slice arguments, uint64_t now_ms,
+bool
+judge_resolve(struct digest *digest, const struct config_tool *tool, struct slice arguments,
     struct judgement *ret)
 {
 	int r;
@@ -45,7 +44,7 @@ judge_call(const struct grant_set *set, struct digest *digest, const struct cont
 			snprintf(ret->why, sizeof ret->why, "out of memory");
 		if (strcmp(ret->code, "invalid_request") == 0)
 			ret->status = call_status_denied;
-		return;
+		return false;
 	}
 	/* This call and no other is what an exact grant is for. */
 	ret->need.requirement.tool = tool->name;
@@ -54,8 +53,18 @@ judge_call(const struct grant_set *set, struct digest *digest, const struct cont
 		ret->code = "invalid_tool_requirement";
 		snprintf(ret->why, sizeof ret->why,
 		    "the resource lies outside the tree that the tool is declared for");
-		return;
+		return false;
 	}
+	return true;
+}
+
+void
+judge_call(const struct grant_set *set, struct digest *digest, const struct context *ctx,
+    const struct config_tool *tool, struct slice arguments, uint64_t now_ms,
+    struct judgement *ret)
+{
+	if (!judge_resolve(digest, tool, arguments, ret))
+		return;
 	ret->decided = true;
 	ret->decision = authority_decide(set, ctx, &ret->need.requirement, now_ms);
 	ret->status = ret->decision.verdict == VERDICT_allowed ? call_status_succeeded

@@ -32,6 +32,12 @@ enum verdict judge_offer(const struct grant_set *set, const struct context *ctx,
     const struct config_tool *tool, uint64_t now_ms);
 
 /*
+ * The first half: which exact requirement is it?  True: `ret->need` says, of this call.  False:
+ * status, code and `why`.  judge_finish() releases it either way.
+ */
+bool judge_resolve(struct digest *digest, const struct config_tool *tool,
+    struct slice arguments, struct judgement *ret);
+/*
  * Judges a call of `tool`, which is offered, with packed `arguments`.  Fills `ret`, whose
  * grant lives in the set; judge_finish() releases the rest.
  */

@@ -19,6 +19,7 @@ struct grant {
 	const struct options *o;
 	struct grant_ask ask;
 	struct grant_table table;
+	struct cells asks; /* of list --pending */
 	bool jsonl, colour;
 	struct buf out;
 };
@@ -65,6 +66,30 @@ handle_list(struct inquiry *q, const struct message *m)
 }
 
 static void
+handle_asks(struct inquiry *q, const struct message *m)
+{
+	const struct msg_escalation_list_reply *r = &m->u.escalation_list_reply;
+	struct grant *g = q->arg;
+	bool more = r->next != 0;
+	size_t i;
+
+	if (g->jsonl)
+		grant_render_asks_jsonl(r->escalations, &g->out);
+	else
+		grant_asks_add(&g->asks, r->escalations);
+	if (!more && cells_rows(&g->asks) > 0)
+		cells_render_head(&g->asks, &g->out);
+	for (i = 0; !more && i < cells_rows(&g->asks); i++)
+		cells_render_row(&g->asks, i, &g->out);
+	g->ask.m.escalations.cursor = r->next;
+	print(q, 0, more);
+	if (more && !q->ended)
+		inquiry_ask(q, MSG_escalation_list, &g->ask.m.escalations);
+	else if (cells_rows(&g->asks) == 0 && !g->jsonl && !g->o->quiet)
+		text_say("%s: there are none", q->command);
+}
+
+static void
 handle_issued(struct inquiry *q, const struct message *m)
 {
 	struct grant *g = q->arg;
@@ -100,6 +125,7 @@ static const struct {
 	void (*handle)(struct inquiry *q, const struct message *m);
 } handlers[] = {
 	{ MSG_grant_list_reply, handle_list },
+	{ MSG_escalation_list_reply, handle_asks },
 	{ MSG_grant_issue_reply, handle_issued },
 	{ MSG_grant_revoke_reply, handle_revoked },
 	{ MSG_grant_why_reply, handle_why },
@@ -114,7 +140,8 @@ grant_on_message(struct inquiry *q, const struct message *m)
 	for (i = 0; i < countof(handlers); i++) {
 		if (handlers[i].type != m->type)
 			continue;
-		if (g->jsonl && m->type != MSG_grant_list_reply)
+		if (g->jsonl && m->type != MSG_grant_list_reply &&
+		    m->type != MSG_escalation_list_reply)
 			grant_render_jsonl(m->type, &m->u, &g->out);
 		handlers[i].handle(q, m);
 	}
@@ -147,6 +174,7 @@ grant_main(const struct options *o, int argc, char **argv)
 
 	g.colour = !g.jsonl && isatty(STDOUT_FILENO) && getenv("NO_COLOR") == NULL;
 	grant_table_init(&g.table);
+	grant_asks_init(&g.asks);
 	if (grant_words_read(o, clock_wall_ms(), &g.ask, err) < 0) {
 		text_say("%s", err);
 	} else {
@@ -157,6 +185,7 @@ grant_main(const struct options *o, int argc, char **argv)
 		status = ask(&q, argc, argv);
 	}
 	grant_table_finish(&g.table);
+	cells_finish(&g.asks);
 	grant_ask_finish(&g.ask);
 	buf_finish(&g.out);
 	return status;

@@ -338,7 +338,6 @@ grant_document_read(struct slice document, struct msg_grant_issue *ret,
 	struct document d = { .err = err };
 	struct slice s = document;
 	struct value v = value_next(&s);
-	bool has_subject = false;
 	size_t i;
 	int r;
 
@@ -353,11 +352,12 @@ grant_document_read(struct slice document, struct msg_grant_issue *ret,
 	if ((r = check_members(
 		 &d, "", document, "id subject issuer capabilities constraints")) < 0 ||
 	    (r = get_text(&d, "", document, "id", &ret->has_id, &ret->id)) < 0 ||
-	    (r = get_address(&d, "", document, "subject", &has_subject, &ret->subject)) < 0 ||
+	    (r = get_address(&d, "", document, "subject", &ret->has_subject,
+		 &ret->subject)) < 0 ||
 	    (r = get_address(
 		 &d, "", document, "issuer", &ret->has_issuer, &ret->issuer)) < 0)
 		return r;
-	if (!has_subject)
+	if (!ret->has_subject)
 		return refuse(&d, "", "subject", "is missing");
 	r = read_capabilities(&d, document, capabilities);
 	if (r == 0)

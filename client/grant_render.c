@@ -146,6 +146,10 @@ cell_capabilities(struct cells *t, struct slice map)
 		if (item.type == VALUE_MAP)
 			grant_render_capability(item.raw, &t->text);
 	}
+	if (get(map, "call", VALUE_MAP, &v)) {
+		add(&t->text, ", by one call of ");
+		add_member(&t->text, v.raw, "tool");
+	}
 	cells_end(t);
 }
 
@@ -236,6 +240,79 @@ grant_table_finish(struct grant_table *t)
 {
 	cells_finish(&t->cells);
 	buf_finish(&t->detail);
+}
+
+/* ---- asks that wait ---------------------------------------------------------------- */
+
+void
+grant_asks_init(struct cells *t)
+{
+	static const char *const asks[] = { "ID", "REQUESTER", "ASKED", "OPERATION", "CALL" };
+
+	*t = (struct cells){ .heads = asks, .columns = countof(asks) };
+}
+
+static bool
+is_pending(struct value item)
+{
+	struct value v;
+
+	return item.type == VALUE_MAP && get(item.raw, "status", VALUE_STR, &v) &&
+	       slice_is(v.bytes, "pending");
+}
+
+/* "files.write  write:workspace:docs/a", or "-" where no call was named. */
+static void
+cell_call(struct cells *t, struct slice map)
+{
+	struct value path;
+
+	if (get(map, "path", VALUE_ARRAY, &path)) {
+		add_member(&t->text, map, "tool");
+		add(&t->text, "  ");
+		add_member(&t->text, map, "action");
+		add(&t->text, ":");
+		add_member(&t->text, map, "resource");
+		add(&t->text, ":");
+		add_words(&t->text, path.raw, "/");
+		add(&t->text, path.count == 0 ? "." : "");
+	} else {
+		add(&t->text, "-");
+	}
+	cells_end(t);
+}
+
+void
+grant_asks_add(struct cells *t, struct slice list)
+{
+	struct value v = value_next(&list), item;
+	uint32_t i;
+
+	for (i = 0; v.type == VALUE_ARRAY && i < v.count; i++) {
+		item = value_skip(&list);
+		if (!is_pending(item))
+			continue;
+		cell_member(t, item.raw, "id");
+		cell_member(t, item.raw, "requester");
+		cell_instant(t, item.raw, "requestedAt");
+		cell_member(t, item.raw, "operation");
+		cell_call(t, item.raw);
+	}
+}
+
+void
+grant_render_asks_jsonl(struct slice list, struct buf *out)
+{
+	struct value v = value_next(&list), item;
+	uint32_t i;
+
+	for (i = 0; v.type == VALUE_ARRAY && i < v.count; i++) {
+		item = value_skip(&list);
+		if (!is_pending(item))
+			continue;
+		json_write(item.raw, out);
+		add(out, "\n");
+	}
 }
 
 /* ---- for programs ------------------------------------------------------------------ */

@@ -22,6 +22,11 @@ void grant_table_add(struct grant_table *t, struct slice list);
 void grant_table_render(const struct grant_table *t, bool verbose, struct buf *out);
 void grant_table_finish(struct grant_table *t);
 
+/* Asks that wait, a list of escalation.list's: rows of a table, or lines of JSON. */
+void grant_asks_init(struct cells *t);
+void grant_asks_add(struct cells *t, struct slice list);
+void grant_render_asks_jsonl(struct slice list, struct buf *out);
+
 /* One line each for a list of maps. */
 void grant_render_list_jsonl(struct slice list, struct buf *out);
 /* One line for a message of the protocol. */

@@ -39,6 +39,7 @@ static const struct {
 	bool document; /* --from says it, too */
 } taken[] = {
 	{ "allow", GIVES, true },
+	{ "call", GIVES, false },
 	{ "capability", GIVES, true },
 	{ "delegation-depth", GIVES, true },
 	{ "expires", GIVES, true },
@@ -48,7 +49,9 @@ static const struct {
 	{ "max-uses", GIVES, true },
 	{ "not-before", GIVES, true },
 	{ "owner", GIVES, true },
+	{ "pending", 1u << GRANT_LIST, false },
 	{ "purpose", GIVES | 1u << GRANT_WHY, true },
+	{ "resolves", 1u << GRANT_ISSUE, false },
 	{ "subject", GIVES | 1u << GRANT_LIST, true },
 };
 
@@ -209,6 +212,8 @@ pack_capabilities(struct words *w)
 	const char *fault;
 	size_t i;
 
+	if (o->capability.n + o->allow.n == 0 && (o->has_call_tool || o->has_resolves))
+		return 0; /* what that call needs, and nothing else */
 	if (o->capability.n + o->allow.n == 0)
 		return refuse(w, "needs --capability ACTION:NAMESPACE:PATH, --allow "
 				 "ACTION:PATH or --from FILE: what it allows");
@@ -251,7 +256,15 @@ static int
 read_list(struct words *w)
 {
 	struct msg_grant_list *m = &w->ask->m.list;
+	struct msg_escalation_list *asks = &w->ask->m.escalations;
 
+	if (w->o->pending) {
+		w->ask->type = MSG_escalation_list;
+		asks->has_subject = w->o->has_subject;
+		return asks->has_subject
+			   ? take_address(w, "--subject", w->o->subject, &asks->subject)
+			   : 0;
+	}
 	m->limit = GRANT_PAGE;
 	m->has_subject = w->o->has_subject;
 	return m->has_subject ? take_address(w, "--subject", w->o->subject, &m->subject) : 0;
@@ -303,7 +316,8 @@ read_options(struct words *w)
 	struct slice owner;
 	int r;
 
-	if (!o->has_subject)
+	m->has_subject = o->has_subject;
+	if (!o->has_subject && !o->has_resolves)
 		return refuse(w, "needs --subject KIND:ID, whose it is, or --from FILE");
 	m->has_id = o->has_grant_id;
 	m->has_issuer = o->has_issuer;
@@ -312,7 +326,8 @@ read_options(struct words *w)
 	m->has_maxUses = o->has_max_uses;
 	m->maxUses = o->max_uses;
 	m->has_purposes = o->purpose.n > 0;
-	if ((r = take_address(w, "--subject", o->subject, &m->subject)) < 0 ||
+	if ((m->has_subject &&
+		(r = take_address(w, "--subject", o->subject, &m->subject)) < 0) ||
 	    (m->has_id && (r = take_text(w, "--id", o->grant_id, 256, &m->id)) < 0) ||
 	    (m->has_issuer &&
 		(r = take_address(w, "--issuer", o->issuer, &m->issuer)) < 0) ||
@@ -327,6 +342,41 @@ read_options(struct words *w)
 	return pack_capabilities(w);
 }
 
+/* A word of the command line that is a JSON object: the arguments of a call. */
+static int
+take_arguments(struct words *w, const char *text, struct buf *packed, struct slice *ret)
+{
+	char err[JSON_ERROR_MAX];
+	struct slice s;
+	int r = input_pack(text, packed, err);
+
+	if (r < 0)
+		return refuse(w, "ARGUMENTS: %s", r == -EINVAL ? err : "out of memory");
+	*ret = s = buf_slice(packed);
+	return value_next(&s).type == VALUE_MAP
+		   ? 0
+		   : refuse(w, "ARGUMENTS: is not a JSON object");
+}
+
+static int
+read_call(struct words *w)
+{
+	struct msg_grant_issue *m = &w->ask->m.issue;
+	const struct options *o = w->o;
+	int r = 0;
+
+	m->has_resolves = o->has_resolves;
+	if (o->has_resolves)
+		r = take_text(w, "--resolves", o->resolves, 64, &m->resolves);
+	if (r < 0 || !o->has_call_tool)
+		return r;
+	m->has_tool = m->has_arguments = true;
+	r = take_text(w, "--call", o->call_tool, 256, &m->tool);
+	return r < 0 ? r
+		     : take_arguments(w, o->words[o->nwords - 1], &w->ask->arguments,
+			   &m->arguments);
+}
+
 static int
 read_issue(struct words *w)
 {
@@ -337,10 +387,13 @@ read_issue(struct words *w)
 	r = m->has_parent ? take_text(w, "PARENT", w->o->words[1], 256, &m->parent) : 0;
 	if (r == 0)
 		r = w->o->has_from ? read_from(w) : read_options(w);
+	if (r == 0)
+		r = read_call(w);
 	if (r == 0 && (w->ask->capabilities.failed || w->ask->purposes.failed)) {
 		refuse(w, "out of memory");
 		return -ENOMEM;
 	}
+	m->has_capabilities = w->ask->capabilities.n > 0;
 	m->capabilities = buf_slice(&w->ask->capabilities);
 	m->purposes = buf_slice(&w->ask->purposes);
 	return r;
@@ -357,9 +410,6 @@ read_why(struct words *w)
 {
 	struct msg_grant_why *m = &w->ask->m.why;
 	const struct options *o = w->o;
-	char err[JSON_ERROR_MAX];
-	struct value v;
-	struct slice s;
 	int r;
 
 	m->has_purpose = o->purpose.n > 0;
@@ -370,19 +420,15 @@ read_why(struct words *w)
 	    (m->has_purpose && (r = take_text(w, "--purpose", o->purpose.item[0].left, 512,
 				    &m->purpose)) < 0))
 		return r;
-	r = input_pack(o->words[3], &w->ask->document, err);
-	if (r < 0)
-		return refuse(w, "ARGUMENTS: %s", r == -EINVAL ? err : "out of memory");
-	m->arguments = s = buf_slice(&w->ask->document);
-	v = value_next(&s);
-	return v.type == VALUE_MAP ? 0 : refuse(w, "ARGUMENTS: is not a JSON object");
+	return take_arguments(w, o->words[3], &w->ask->arguments, &m->arguments);
 }
 
 static int
 find_verb(struct words *w)
 {
 	const struct options *o = w->o;
-	size_t i;
+	const char *call;
+	size_t i, nwords;
 
 	for (i = 0; i < countof(verbs); i++)
 		if (o->nwords > 0 && strcmp(o->words[0], verbs[i].name) == 0)
@@ -396,11 +442,13 @@ find_verb(struct words *w)
 	}
 	w->ask->verb = (enum grant_verb)i;
 	w->ask->type = verbs[i].type;
-	if (o->nwords > verbs[i].nwords)
-		return refuse(w, "%.64s: one word too many, expected %s",
-		    o->words[verbs[i].nwords], verbs[i].synopsis);
-	if (o->nwords < verbs[i].nwords)
-		return refuse(w, "a word is missing, expected %s", verbs[i].synopsis);
+	nwords = verbs[i].nwords + (o->has_call_tool && (GIVES & 1u << i) ? 1 : 0);
+	call = nwords > verbs[i].nwords ? " --call TOOL ARGUMENTS" : "";
+	if (o->nwords > nwords)
+		return refuse(w, "%.64s: one word too many, expected %s%s", o->words[nwords],
+		    verbs[i].synopsis, call);
+	if (o->nwords < nwords)
+		return refuse(w, "a word is missing, expected %s%s", verbs[i].synopsis, call);
 	return 0;
 }
 
@@ -453,6 +501,7 @@ void
 grant_ask_finish(struct grant_ask *ask)
 {
 	buf_finish(&ask->document);
+	buf_finish(&ask->arguments);
 	buf_finish(&ask->capabilities);
 	buf_finish(&ask->purposes);
 }

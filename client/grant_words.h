@@ -26,11 +26,13 @@ struct grant_ask {
 	enum msg_type type;
 	union {
 		struct msg_grant_list list;
+		struct msg_escalation_list escalations; /* of list --pending */
 		struct msg_grant_issue issue; /* of derive, too: with a parent */
 		struct msg_grant_revoke revoke;
 		struct msg_grant_why why;
 	} m;
-	struct buf document; /* of --from, or the arguments of why: packed */
+	struct buf document; /* of --from, packed */
+	struct buf arguments; /* of why and --call, packed */
 	struct buf capabilities, purposes;
 };
 

@@ -454,7 +454,7 @@ check_tools(struct conf_checker *k)
 	return 0;
 }
 
-/* The enabled ones: each has a tool, or it is a slip of the pen. */
+/* The enabled ones: each has a tool, which may be Caisson's, or it is a slip of the pen. */
 static int
 check_namespaces(struct conf_checker *k)
 {
@@ -467,7 +467,7 @@ check_namespaces(struct conf_checker *k)
 		for (j = 0; j < k->c->tools.n; j++)
 			if (!strcmp(k->c->tools.v[j].namespace, w->v[i]))
 				break;
-		if (j == k->c->tools.n)
+		if (j == k->c->tools.n && strcmp(w->v[i], ESCALATE_NAMESPACE) != 0)
 			r = refuse(k, k->c->at_tool_namespaces,
 			    "tool_namespaces[%zu]: \"%.80s\" is not there, expected the "
 			    "namespace of a tool",

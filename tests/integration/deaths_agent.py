@@ -49,9 +49,16 @@ class Bare(wire.Peer):
 
 
 def keyed(link):
-    """One call under the message's key, and its reply as the output."""
+    """One call under the message's key, and its reply as the output; or an ask for one."""
     link.begin()
     message = link.turn["message"]
+    if "ask" in message:
+        link.request("tool.invoke", operation=link.turn["operation"], id="k",
+                     tool="sharedos.escalate",
+                     arguments={"reason": "why", "request": message["ask"]})
+        link.done()
+        link.closed(600)
+        return
     msgid = link.request("tool.invoke", operation=link.turn["operation"], id="k",
                          tool="count.add", arguments={"name": message.get("name", "a")},
                          idempotencyKey=message["key"])

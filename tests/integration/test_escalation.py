@@ -208,6 +208,13 @@ class MayNotAsk(World):
     def test_with_one_for_another_place_or_action(self):
         self.check([asking(actions=["read"])])
 
+    def test_in_a_namespace_that_is_not_enabled(self):
+        self.check([asking()], toolNamespaces=["files"])
+        _, result, _ = self.turn(
+            lambda child, params: {"status": "escalate", "reason": "why"},
+            toolNamespaces=["files", "sharedos"])
+        self.assertEqual(result["status"], "escalated")
+
     def test_with_one_that_is_spent(self):
         done = threading.Event()
 

@@ -345,7 +345,7 @@ static const char whole[] =
 	"a/{path}", ", idempotent: true, description: \"two\\nlines\", "
 	"annotations: { readOnly: false }, output: { type: [string, 'null'] }")
 	"ceiling: [{ resource: { namespace: w, path: d/x, scope: descendants }, "
-	"actions: ['*'] }]\nrevocation: next-turn\ntool_namespaces: []\n"
+	"actions: ['*'] }]\nrevocation: next-turn\ntool_namespaces: [sharedos]\n"
 	GRANT(CAP, "maxUses: 3, delegationDepth: 4, purposes: ['a: b'], notBefore: 2027-01-01T00:00:00Z")
 	"  - { id: h, subject: agent:b, issuer: agent:a, namespace: default, parent: g, "
 	"capabilities: [" CAP "], constraints: { delegationDepth: 2 } }\n";
@@ -376,7 +376,7 @@ START_TEST(everything_is_read)
 	ck_assert_str_eq(c.grants.v[1].parent, "g");
 	ck_assert_uint_eq(c.grants.v[1].constraints.delegationDepth, 2);
 	ck_assert_uint_eq(c.revocation, revocation_mode_next_turn);
-	ck_assert(c.has_tool_namespaces && c.tool_namespaces.n == 0);
+	ck_assert(c.has_tool_namespaces && c.tool_namespaces.n == 1);
 	ck_assert_uint_eq(c.ceiling.n, 1);
 	ck_assert_str_eq(c.ceiling.v[0].resource.path.v[1], "x");
 	ck_assert(c.tools.v[0].has_output && c.runtimes.v[0].has_metadata);

@@ -123,6 +123,26 @@ START_TEST(a_capability_is_what_its_text_says)
 }
 END_TEST
 
+START_TEST(a_grant_may_be_for_one_call_or_for_an_ask)
+{
+	READ("issue", "--subject", "agent:a", "--call", "files.write", "{\"path\":\"x\"}");
+	ck_assert(ask.m.issue.has_tool && slice_is(ask.m.issue.tool, "files.write"));
+	ck_assert(ask.m.issue.has_arguments && !ask.m.issue.has_capabilities);
+	ck_assert_str_eq(json_of(ask.m.issue.arguments), "{\"path\":\"x\"}");
+	READ("issue", "--resolves", "e-1");
+	ck_assert(slice_is(ask.m.issue.resolves, "e-1") && !ask.m.issue.has_subject);
+	ck_assert(!ask.m.issue.has_capabilities && !ask.m.issue.has_tool);
+	READ("issue", "--resolves", "e-1", "--capability", "read:db:.");
+	ck_assert(ask.m.issue.has_resolves && ask.m.issue.has_capabilities);
+	READ("derive", "g", "--subject", "agent:a", "--call", "t", "{}");
+	ck_assert(ask.m.issue.has_parent && slice_is(ask.m.issue.parent, "g"));
+	ck_assert_str_eq(json_of(ask.m.issue.arguments), "{}");
+	READ("list", "--pending", "--subject", "agent:a");
+	ck_assert_int_eq(ask.type, MSG_escalation_list);
+	ck_assert(slice_is(ask.m.escalations.subject, "agent:a"));
+}
+END_TEST
+
 START_TEST(every_option_of_a_grant_is_sent)
 {
 	READ("issue", "--id", "g", "--subject", "agent:a", "--issuer", "human:h", "--owner",
@@ -198,6 +218,14 @@ static const struct {
 	    "grant issue: --id: is the file's to say, with --from" },
 	{ { "issue", "--from", "/nowhere" },
 	    "grant issue: --from: /nowhere: No such file or directory" },
+	{ { GIVE, "--call", "t" },
+	    "grant issue: a word is missing, expected issue --call TOOL ARGUMENTS" },
+	{ { GIVE, "--call", "t", "{}", "x" },
+	    "grant issue: x: one word too many, expected issue --call TOOL ARGUMENTS" },
+	{ { GIVE, "--call", "t", "[]" }, "grant issue: ARGUMENTS: is not a JSON object" },
+	{ { "derive", "g", "--resolves", "e" },
+	    "grant derive: --resolves: not an option of grant derive" },
+	{ { GIVE, "--pending" }, "grant issue: --pending: not an option of grant issue" },
 	{ { "issue" }, "grant issue: needs --subject KIND:ID, whose it is, or --from FILE" },
 	{ { GIVE }, "grant issue: needs --capability ACTION:NAMESPACE:PATH, --allow ACTION:PATH "
 		    "or --from FILE: what it allows" },
@@ -536,6 +564,7 @@ main(void)
 	tcase_add_checked_fixture(lines, setup, forget);
 	tcase_add_loop_test(
 	    lines, a_capability_is_what_its_text_says, 0, (int)countof(capabilities));
+	tcase_add_test(lines, a_grant_may_be_for_one_call_or_for_an_ask);
 	tcase_add_test(lines, every_option_of_a_grant_is_sent);
 	tcase_add_test(lines, what_is_left_out_is_not_sent);
 	tcase_add_checked_fixture(bad, setup, forget);
