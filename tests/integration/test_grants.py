@@ -326,17 +326,31 @@ class Derive(Case):
 
 
 class Revoke(Case):
-    def test_it_counts_in_the_turn_that_runs(self):  # D-7, TU-42
+    def mid_turn(self, **config):
+        """(host, client, other, first, gone): a turn that reads before and after `gone`."""
         first, gone = threading.Event(), threading.Event()
 
         def work(child, params):
-            before = invoke(child, "files.read", "1", path="docs/a")["status"]
+            before = invoke(child, "files.read", "1", path="docs/a")
             first.set()
             gone.wait(TIMEOUT)
             after = invoke(child, "files.read", "2", path="docs/a")
-            return {"status": "complete", "output": [before, after["error"]["code"]]}
-        host = self.host(runtime(work))
-        client, other = host.client(), host.client()
+            return {"status": "complete", "output": [
+                r.get("error", {}).get("code", r["status"]) for r in (before, after)]}
+        host = self.host(runtime(work), **config)
+        return host, host.client(), host.client(), first, gone
+
+    def test_it_counts_for_the_next_turn_where_that_is_said(self):  # D-7, TU-41
+        host, client, other, first, gone = self.mid_turn(revocation="next-turn")
+        client.submit()
+        self.assertTrue(first.wait(TIMEOUT))
+        other.call("grant.revoke", id="g-docs")
+        gone.set()
+        self.assertEqual(client.finish()["body"]["turn"]["output"], ["succeeded"] * 2)
+        self.assertEqual(self.output(client), ["tool_unavailable"] * 2)
+
+    def test_it_counts_in_the_turn_that_runs(self):  # D-7, TU-42
+        host, client, other, first, gone = self.mid_turn()
         client.submit()
         self.assertTrue(first.wait(TIMEOUT))
         answer = other.call("grant.revoke", id="g-docs")
