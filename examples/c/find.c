@@ -105,8 +105,8 @@ decide_found(const char *file, struct caisson_writer *ret_decision)
 }
 
 static int
-decide_failed(const struct finder *f, struct caisson_value code,
-    struct caisson_writer *ret_decision)
+decide_failed(
+    const struct finder *f, struct caisson_value code, struct caisson_writer *ret_decision)
 {
 	char name[65];
 	size_t n;
@@ -136,7 +136,8 @@ on_decide(void *data, struct caisson *c, struct caisson_value given,
 
 	(void)c;
 	if (caisson_is(caisson_get(given, "type"), "start"))
-		return decide_call(f, "files.list", (struct caisson_value){ NULL, 0 }, ret_decision);
+		return decide_call(
+		    f, "files.list", (struct caisson_value){ NULL, 0 }, ret_decision);
 	if (caisson_is(status, "denied") &&
 	    !caisson_is(caisson_get(result, "tool"), CAISSON_ASK_TOOL))
 		return decide_ask(f, ret_decision);
@@ -163,8 +164,8 @@ int
 main(void)
 {
 	struct finder f = { .tool = "" };
-	int error = caisson_loop_serve(&(struct caisson_driver){
-	    .open = on_open, .decide = on_decide, .data = &f });
+	int error = caisson_loop_serve(
+	    &(struct caisson_driver){ .open = on_open, .decide = on_decide, .data = &f });
 
 	caisson_writer_finish(&f.listing);
 	if (error < 0)

@@ -256,7 +256,8 @@ class Python(unittest.TestCase):
         self.assertEqual(b.close()[0], 0)
 
     def test_garbage_from_the_broker_ends_the_runtime_with_an_error(self):
-        for data in (b"\0\0\0\1\xc1", b"\0\0\0\2\x91\xc0", caisson.frame([2, "x", [{}]]),
+        for data in (b"\0\0\0\1\xc1", b"\0\0\0\2\x91\xc0", b"\0\0\0\0", b"\xff\xff\xff\xff",
+                     b"\0\x10\0\1", caisson.frame([2, "x", [{}]]),
                      caisson.frame([0, 1, "operation.run", [{}]])):
             with self.subTest(data=data):
                 b = self.runtime("""pass""")

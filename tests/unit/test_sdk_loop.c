@@ -101,8 +101,8 @@ START_TEST(a_part_of_a_decision_is_none_and_so_is_more_than_one)
 	for (n = 0; n <= w.n; n++) {
 		exact = malloc(n + 1); /* so that ASan sees one byte too far */
 		memcpy(exact + 1, w.p, n);
-		ck_assert_int_eq(caisson_decision_read(
-				     (struct caisson_value){ exact + 1, n }, 0, &plan),
+		ck_assert_int_eq(
+		    caisson_decision_read((struct caisson_value){ exact + 1, n }, 0, &plan),
 		    n == w.n);
 		free(exact);
 	}
@@ -118,9 +118,9 @@ static const struct {
 } texts[] = {
 	{ "\xa1x", 2, 1, true },
 	{ "\xa0", 1, 0, true },
-	{ "\xa0", 1, 1, false },    /* too short */
-	{ "\xa4xxxx", 5, 1, false }, /* too long */
-	{ "\xa2x\0", 3, 1, false }, /* a NUL */
+	{ "\xa0", 1, 1, false },      /* too short */
+	{ "\xa4xxxx", 5, 1, false },  /* too long */
+	{ "\xa2x\0", 3, 1, false },   /* a NUL */
 	{ "\xc4\x01x", 3, 1, false }, /* bytes are no text */
 	{ "", 0, 0, false },
 };
@@ -141,8 +141,7 @@ START_TEST(what_fits_a_frame_is_one_value_of_bounded_depth_and_size)
 		for (i = 1; i < depth; i++)
 			caisson_put_array(&w, 1);
 		caisson_put_array(&w, 0); /* the innermost one counts, too */
-		ck_assert_int_eq(
-		    caisson_fits((struct caisson_value){ w.p, w.n }), depth <= 24);
+		ck_assert_int_eq(caisson_fits((struct caisson_value){ w.p, w.n }), depth <= 24);
 		caisson_writer_finish(&w);
 	}
 	for (depth = 32766; depth <= 32769; depth++) {

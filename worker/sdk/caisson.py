@@ -159,8 +159,8 @@ def unpack(data):
     """The value that `data` is, all of it; ProtocolError unless it is canonical."""
     try:
         value, _ = _unpack(memoryview(data), 0, 0)
-    except (UnicodeDecodeError, IndexError, struct.error):
-        raise ProtocolError("cut short, or text that is not UTF-8") from None
+    except (UnicodeDecodeError, IndexError, TypeError, struct.error):
+        raise ProtocolError("cut short, or text or key that is not UTF-8") from None
     if pack(value) != data:
         raise ProtocolError("not exactly one value in its shortest form, or a duplicate key")
     return value
@@ -185,8 +185,6 @@ def _unpack(p, at, depth):
         items.append(item)
     if kind == "array":
         return items, at
-    if not all(isinstance(key, str) for key in items[::2]):
-        raise ProtocolError("key is not text")
     return dict(zip(items[::2], items[1::2])), at
 
 
@@ -203,10 +201,14 @@ def frames(fd):
     data = bytearray()
     while more := os.read(fd, 256 << 10):
         data += more
-        while len(data) >= 4 and len(data) >= (end := 4 + int.from_bytes(data[:4], "big")):
-            message = bytes(data[4:end])
+        while len(data) >= 4:
+            end = 4 + int.from_bytes(data[:4], "big")
+            if not 4 < end <= 4 + FRAME_MAX:
+                raise ProtocolError("frame is empty or too long")
+            if len(data) < end:
+                break
+            yield unpack(bytes(data[4:end]))
             del data[:end]
-            yield unpack(message)
 
 
 # ---- the link ----------------------------------------------------------------------------
@@ -250,10 +252,8 @@ class _Link:
         try:
             for message in frames(self.fd):
                 self._handle(message)
-        except ConnectionResetError:
-            pass
         except Exception as e:
-            self.fault = e
+            self.fault = None if isinstance(e, ConnectionResetError) else e
         self._closed = True
         self._end_turn(LinkClosed("the broker closed the link"))
         self.turns.put(None)

@@ -122,7 +122,7 @@ caisson_is_text(struct caisson_value v, size_t least, size_t most)
 	const char *p = caisson_bytes(v, &n);
 
 	return caisson_type(v) == CAISSON_STR && n >= least && n <= most &&
-	    memchr(p, '\0', n) == NULL;
+	       memchr(p, '\0', n) == NULL;
 }
 
 static bool
@@ -131,14 +131,15 @@ is_error(struct caisson_value v)
 	struct caisson_value member[4];
 
 	return read_members(v, &error_shape, member) && caisson_is_text(member[0], 1, 64) &&
-	    caisson_is_text(member[1], 0, 4096) &&
-	    (member[2].n == 0 || caisson_type(member[2]) == CAISSON_BOOL) &&
-	    member[3].n <= DETAILS_MAX;
+	       caisson_is_text(member[1], 0, 4096) &&
+	       (member[2].n == 0 || caisson_type(member[2]) == CAISSON_BOOL) &&
+	       member[3].n <= DETAILS_MAX;
 }
 
 /* Reads a call at step `at`. */
 static bool
-read_call(struct caisson_value call, struct caisson_value step, uint32_t at, struct caisson_plan *ret)
+read_call(
+    struct caisson_value call, struct caisson_value step, uint32_t at, struct caisson_plan *ret)
 {
 	struct caisson_value member[4];
 
@@ -147,8 +148,8 @@ read_call(struct caisson_value call, struct caisson_value step, uint32_t at, str
 		return false;
 	if (member[2].n > 0 && !caisson_is_text(member[2], 1, 128))
 		return false;
-	if (step.n > 0 && (caisson_type(step) != CAISSON_UINT || caisson_uint(step) > UINT32_MAX ||
-			      caisson_uint(step) < at))
+	if (step.n > 0 && (caisson_type(step) != CAISSON_UINT ||
+			      caisson_uint(step) > UINT32_MAX || caisson_uint(step) < at))
 		return false;
 	ret->tool = member[0];
 	ret->arguments = member[1];
@@ -169,15 +170,16 @@ caisson_decision_read(struct caisson_value v, uint32_t at, struct caisson_plan *
 		d++;
 	if (d == end || !read_members(v, &d->shape, member))
 		return false;
-	*ret = (struct caisson_plan){ .kind = d->kind, .status = d->status, .closed = d->closed };
+	*ret =
+	    (struct caisson_plan){ .kind = d->kind, .status = d->status, .closed = d->closed };
 	if (d->kind == CAISSON_INVOKE)
 		return read_call(member[1], member[2], at, ret);
 	ret->value = member[1];
 	ret->metadata = member[2];
 	return caisson_check(d->kind, d->status, ret->value) == 0 &&
-	    (d->kind != CAISSON_FAIL || is_error(ret->value)) &&
-	    (d->kind != CAISSON_ESCALATE || caisson_is_text(ret->value, 1, 4096)) &&
-	    (ret->metadata.n == 0 ||
-		(caisson_type(ret->metadata) == CAISSON_MAP && caisson_fits(ret->metadata) &&
-		    ret->metadata.n <= METADATA_MAX));
+	       (d->kind != CAISSON_FAIL || is_error(ret->value)) &&
+	       (d->kind != CAISSON_ESCALATE || caisson_is_text(ret->value, 1, 4096)) &&
+	       (ret->metadata.n == 0 ||
+		   (caisson_type(ret->metadata) == CAISSON_MAP && caisson_fits(ret->metadata) &&
+		       ret->metadata.n <= METADATA_MAX));
 }

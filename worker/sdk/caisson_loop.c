@@ -154,7 +154,8 @@ take_step(struct loop *l, uint32_t at)
 		plan_failure(l, "driver_failed", "the driver failed", true);
 		return 1;
 	}
-	if (!caisson_decision_read((struct caisson_value){ l->decision.p, l->decision.n }, at, &l->plan)) {
+	if (!caisson_decision_read(
+		(struct caisson_value){ l->decision.p, l->decision.n }, at, &l->plan)) {
 		plan_failure(l, "invalid_driver_decision", "that is no decision", false);
 		return 1;
 	}
@@ -233,7 +234,8 @@ now_ms(void)
 static void
 close_driver(const struct caisson_driver *driver, const char *status, uint64_t until_ms)
 {
-	struct timespec until = { (time_t)(until_ms / 1000), (long)(until_ms % 1000) * 1000000 };
+	struct timespec until = { (time_t)(until_ms / 1000),
+		(long)(until_ms % 1000) * 1000000 };
 	struct closing *k = calloc(1, sizeof *k);
 	pthread_condattr_t monotonic;
 	pthread_t thread;
@@ -254,8 +256,8 @@ close_driver(const struct caisson_driver *driver, const char *status, uint64_t u
 	}
 	pthread_detach(thread);
 	pthread_mutex_lock(&k->lock);
-	while (!k->done &&
-	    pthread_cond_timedwait(&k->done_or_left, &k->lock, &until) != ETIMEDOUT)
+	while (
+	    !k->done && pthread_cond_timedwait(&k->done_or_left, &k->lock, &until) != ETIMEDOUT)
 		continue;
 	done = k->done;
 	k->left = true;
@@ -285,13 +287,13 @@ send_outcome(struct loop *l)
 
 	if (l->error.error < 0)
 		return l->error.error;
-	return caisson_start_with(l->c, l->plan.kind, l->plan.status, &value, &metadata,
-	    metadata.value.n > 0, &none);
+	return caisson_start_with(
+	    l->c, l->plan.kind, l->plan.status, &value, &metadata, metadata.value.n > 0, &none);
 }
 
 int
-caisson_loop_turn(struct caisson *c, const struct caisson_turn *turn,
-    const struct caisson_driver *driver)
+caisson_loop_turn(
+    struct caisson *c, const struct caisson_turn *turn, const struct caisson_driver *driver)
 {
 	struct loop l = { .c = c, .turn = turn, .driver = driver };
 	uint64_t deadline_at_ms = now_ms() + turn->timeout_ms;
@@ -324,7 +326,7 @@ caisson_loop_serve(const struct caisson_driver *driver)
 	if (error < 0)
 		return error;
 	while ((error = caisson_next_turn(c, &turn)) == 0 &&
-	    (error = caisson_loop_turn(c, &turn, driver)) == 0)
+	       (error = caisson_loop_turn(c, &turn, driver)) == 0)
 		continue;
 	caisson_close(c);
 	return error == -EPIPE ? 0 : error;

@@ -64,8 +64,8 @@ struct caisson_driver {
 
 /* Runs `turn`, which caisson_next_turn() gave, and sends its outcome.  0 or an error of
  * caisson.h, after which the turn is still open. */
-int caisson_loop_turn(struct caisson *c, const struct caisson_turn *turn,
-    const struct caisson_driver *driver);
+int caisson_loop_turn(
+    struct caisson *c, const struct caisson_turn *turn, const struct caisson_driver *driver);
 
 /* Opens the link and runs every turn until the broker closes it.  0 or an error of caisson.h. */
 int caisson_loop_serve(const struct caisson_driver *driver);

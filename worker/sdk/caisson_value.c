@@ -112,9 +112,9 @@ caisson_option_fits(const struct caisson_option *o)
 	for (i = 0; i < sizeof option_forms / sizeof *option_forms; i++)
 		if (strcmp(o->name, option_forms[i].name) == 0)
 			return caisson_type(o->value) == option_forms[i].type &&
-			    o->value.n >= option_forms[i].least &&
-			    o->value.n <= option_forms[i].most && caisson_fits(o->value) &&
-			    (p == NULL || memchr(p, '\0', n) == NULL);
+			       o->value.n >= option_forms[i].least &&
+			       o->value.n <= option_forms[i].most && caisson_fits(o->value) &&
+			       (p == NULL || memchr(p, '\0', n) == NULL);
 	return false;
 }
 
