@@ -2,6 +2,7 @@
 """Runs the conformance matrix and writes its table into a page.
 
     tests/conformance/table.py [PAGE]      (make conformance)
+    tests/conformance/table.py --attempts  every attempt, with what was expected and what came
 
 The page has two marks, between which the table stands.  The end is 1 if a row fails or is void.
 """
@@ -52,10 +53,21 @@ def page_of(results):
     return [summary(results) + ".", "", *lines_of(results), "", ""]
 
 
+def tell(results):
+    for row, mode, grade, _, attempts in results:
+        print(f"{row.key(mode)}: {grade}")
+        for a in attempts:
+            print(f"    {a.role:8}{a.what}: {a.got}" +
+                  ("" if a.got == a.expected else f", not {a.expected}"))
+
+
 def main(page=None):
     if wire.program("caissond") is None:
         sys.exit("caissond is not built")
     results = lab.run(rows.ROWS, rows.WORLD)
+    if page == "--attempts":
+        tell(results)
+        page = None
     lines = page_of(results)
     print("\n".join(lines))
     bad = [r for r in results if r[2] in (lab.FAIL, lab.VOID)]

@@ -286,6 +286,31 @@ START_TEST(a_read_only_file_system_and_what_is_mounted_stay)
 }
 END_TEST
 
+/* Of an overlay's lower layer a directory would have to be copied, name by name. */
+START_TEST(what_would_have_to_be_copied_is_refused)
+{
+	if (!mount_small("mode=777"))
+		return;
+	ck_assert_int_eq(mkdir("lower", 0777) | mkdir("lower/d", 0777) | mkdir("upper", 0777) |
+	    mkdir("work", 0777) | mkdir("merged", 0777), 0);
+	put("lower/f", "hello");
+	if (mount("overlay", "merged", "overlay", 0,
+	    "lowerdir=lower,upperdir=upper,workdir=work,userxattr") == 0) {
+		ck_assert_code(serve("files.rename", "{'path':'merged','from':'d','to':'e'}"),
+		    FILES_other_device);
+		ck_assert_str_eq(result.field, "to");
+		ck_assert_served("files.rename", "{'path':'merged','from':'f','to':'g'}");
+		ck_assert(stands("merged/d") && holds("merged/g", "hello") && !stands("merged/f"));
+		ck_assert_served("files.delete", "{'path':'merged/d'}");
+		ck_assert_served("files.mkdir", "{'path':'merged/d'}");
+		ck_assert_served("files.grep", "{'path':'merged','text':'hello'}");
+		ck_assert_uint_eq(member("entries").count, 1);
+		ck_assert_int_eq(umount2("merged", MNT_DETACH), 0);
+	}
+	umount_small();
+}
+END_TEST
+
 START_TEST(what_the_file_system_forbids_is_permission)
 {
 	if (geteuid() == 0)
@@ -340,6 +365,7 @@ main(void)
 	tcase_add_test(c, a_directory_belongs_to_the_owner_of_the_root);
 	tcase_add_test(c, a_full_file_system_is_no_space_and_changes_nothing);
 	tcase_add_test(c, a_read_only_file_system_and_what_is_mounted_stay);
+	tcase_add_test(c, what_would_have_to_be_copied_is_refused);
 	tcase_add_test(c, what_the_file_system_forbids_is_permission);
 	tcase_add_test(c, devices_and_kernel_file_systems_stay);
 	suite_add_tcase(s, c);

@@ -31,6 +31,7 @@ pack_done(struct buf *out, const char *key, const char *text)
 
 /* ---- delete ----------------------------------------------------------------------------- */
 
+/* A directory is empty if nothing stands in it: names that no call can see count, too. */
 static int
 delete_target(const struct target *t)
 {
