@@ -43,7 +43,7 @@ dial_connect(const char *path)
 {
 	struct ucred peer;
 
-	return local_socket_connect(path, &peer);
+	return local_socket_connect(path, 0, &peer);
 }
 
 void

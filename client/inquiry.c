@@ -17,7 +17,8 @@
 #include "client/text.h"
 #include "common/util.h"
 
-#define ANSWER_MS 30000 /* for a broker that is being replaced, too */
+#define ANSWER_S 30 /* for a broker that is being replaced, too */
+#define START_S	 120 /* for one that is started over a record of any length */
 
 static const char *
 whom(const struct inquiry *q)
@@ -145,7 +146,8 @@ inquiry_on_late(evutil_socket_t fd, short events, void *arg)
 
 	(void)fd;
 	(void)events;
-	inquiry_fail(q, "no answer from %s in %d s", whom(q), ANSWER_MS / 1000);
+	inquiry_fail(q, "no answer from %s in %d s", whom(q),
+	    q->path != NULL ? ANSWER_S : START_S);
 }
 
 /* ---- a caissond of ours ------------------------------------------------------------ */
@@ -191,11 +193,12 @@ static const struct private_handler private_handler = {
 /* ---- all of it --------------------------------------------------------------------- */
 
 static int
-begin(struct inquiry *q)
+begin(struct inquiry *q, const char *path)
 {
-	const struct timeval late = { ANSWER_MS / 1000, 0 };
+	const struct timeval late = { path != NULL ? ANSWER_S : START_S, 0 };
 
 	closefrom(STDERR_FILENO + 1); /* whatever a caller forgot: it is none of ours */
+	q->path = path;
 	q->base = loop_create();
 	q->late = q->base != NULL ? evtimer_new(q->base, inquiry_on_late, q) : NULL;
 	return q->late != NULL && event_add(q->late, &late) == 0 ? 0 : -ENOMEM;
@@ -224,8 +227,7 @@ inquiry_dial(struct inquiry *q, const char *path)
 {
 	int fd, r;
 
-	r = begin(q);
-	q->path = path;
+	r = begin(q, path);
 	fd = r == 0 ? dial_connect(path) : -1;
 	if (r == 0 && fd < 0) {
 		dial_explain(q->command, path, -fd);
@@ -240,7 +242,7 @@ inquiry_dial(struct inquiry *q, const char *path)
 int
 inquiry_start(struct inquiry *q, int argc, char **argv)
 {
-	int r = begin(q);
+	int r = begin(q, NULL);
 
 	if (r == 0)
 		r = private_start(q->base, argc, argv, -1, &private_handler, q, &q->private);

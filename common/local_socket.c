@@ -35,8 +35,9 @@ may_trust(int fd, const char *path, struct ucred *ret)
 }
 
 int
-local_socket_connect(const char *path, struct ucred *ret_peer)
+local_socket_connect(const char *path, unsigned wait_ms, struct ucred *ret_peer)
 {
+	const struct timeval wait = { wait_ms / 1000, wait_ms % 1000 * 1000 };
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	cleanup_fd int fd = -1;
 
@@ -44,7 +45,8 @@ local_socket_connect(const char *path, struct ucred *ret_peer)
 		return -ENAMETOOLONG;
 	strlcpy(address.sun_path, path, sizeof(address.sun_path));
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
+	if (fd < 0 || (wait_ms > 0 && setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait,
+				       sizeof(wait)) < 0))
 		return -errno;
 	while (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
 		if (errno != EINTR)

@@ -19,6 +19,8 @@
 #include "supervisor/reload.h"
 #include "supervisor/setup.h"
 
+#define VISIT_MS 2000 /* for a command at rest, which holds the namespace for a moment */
+
 struct daemon {
 	const struct options *o;
 	struct setup setup;
@@ -277,8 +279,8 @@ open_all(struct daemon *d, char err[DAEMON_ERROR_MAX])
 	    (r = go_into_background(d, err)) < 0)
 		return r;
 	/* Locks say our pid, and the base is of the process that uses it: not before. */
-	r = rundir_open(
-	    d->o->has_state ? d->o->state : NULL, d->setup.config.namespace, &d->dir, err);
+	r = rundir_open(d->o->has_state ? d->o->state : NULL, d->setup.config.namespace,
+	    VISIT_MS, &d->dir, err);
 	if (r < 0)
 		return r;
 	d->base = event_base_new();

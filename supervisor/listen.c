@@ -302,7 +302,7 @@ take_lock(struct listen *l, const char *path, char err[LISTEN_ERROR_MAX])
 		l->lock_name = NULL;
 		return refuse(err, path, "lock it", ENOMEM);
 	}
-	l->lock_fd = lockfile_take(l->dir_fd, l->lock_name, &holder);
+	l->lock_fd = lockfile_take(l->dir_fd, l->lock_name, 0, &holder);
 	if (l->lock_fd == -EWOULDBLOCK) {
 		snprintf(err, LISTEN_ERROR_MAX,
 		    "--socket %.300s: is served by %s, or name another socket", path,

@@ -61,7 +61,7 @@ is_there(int dir_fd, const char *name, int fd)
 }
 
 int
-lockfile_take(int dir_fd, const char *name, pid_t *ret_holder)
+lockfile_take(int dir_fd, const char *name, unsigned wait_ms, pid_t *ret_holder)
 {
 	int tries, r;
 
@@ -74,12 +74,15 @@ lockfile_take(int dir_fd, const char *name, pid_t *ret_holder)
 			return -errno;
 		if (!is_ours(fd))
 			return -EPERM;
-		if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-			r = -errno;
-			if (r == -EWOULDBLOCK)
-				*ret_holder = read_holder(fd);
-			return r;
+		r = flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 : -errno;
+		if (r == -EWOULDBLOCK && wait_ms > 0)
+			r = lockfile_wait(fd, wait_ms);
+		if (r == -EWOULDBLOCK || r == -ETIMEDOUT) {
+			*ret_holder = read_holder(fd);
+			return -EWOULDBLOCK;
 		}
+		if (r < 0)
+			return r;
 		if (!is_there(dir_fd, name, fd))
 			continue;
 		r = write_pid(fd);

@@ -10,11 +10,11 @@
 #include <sys/types.h>
 
 /*
- * Makes `name` beneath `dir_fd`, mode 0600, locks it and writes our pid.  Returns its
- * descriptor; -EWOULDBLOCK with the holder's pid (0: unknown) in `*ret_holder`; -EPERM: there
+ * Makes `name` beneath `dir_fd`, mode 0600, locks it and writes our pid.  Waits for one that is
+ * held for `wait_ms` at most, 0: not at all.  Returns its descriptor; -EWOULDBLOCK with the holder's pid (0: unknown) in `*ret_holder`; -EPERM: there
  * is a file that is not ours; another negative errno.
  */
-int lockfile_take(int dir_fd, const char *name, pid_t *ret_holder);
+int lockfile_take(int dir_fd, const char *name, unsigned wait_ms, pid_t *ret_holder);
 /* Who that is, and what to do about it; nobody is told to kill 0, which is everybody here. */
 #define LOCKFILE_HOLDER_MAX 80
 const char *lockfile_holder(pid_t holder, char text[LOCKFILE_HOLDER_MAX]);

@@ -9,6 +9,7 @@
 #include <event2/event.h>
 
 #include "common/child.h"
+#include "common/clock.h"
 #include "common/control.h"
 #include "common/local_socket.h"
 #include "common/util.h"
@@ -17,8 +18,9 @@
 #include "supervisor/place.h"
 #include "supervisor/setup.h"
 
-#define AGAIN_MS   100 /* a lock has no event that could be waited for beside others */
-#define ATTEMPTS   50
+#define AGAIN_MS   100	/* a lock has no event that could be waited for beside others */
+#define PATIENCE_MS 5000
+#define CONNECT_MS 1000 /* to one that does not accept */
 #define REASON_MAX 400
 
 struct rest {
@@ -29,7 +31,7 @@ struct rest {
 	struct event_base *base;
 	struct event *life, *term, *again;
 	struct host *host; /* NULL: the lock is another's, or not taken yet */
-	unsigned attempts;
+	uint64_t until_ms; /* then it is told who holds the lock */
 	uint64_t before; /* number of the last segment that was there */
 	char *err;
 	int error; /* 0, or why it could not begin, as `err` says */
@@ -82,7 +84,7 @@ hand_over(struct rest *rest)
 
 	if (rest->path == NULL)
 		return unreachable(rest, ENOENT, &peer);
-	fd = local_socket_connect(rest->path, &peer);
+	fd = local_socket_connect(rest->path, CONNECT_MS, &peer);
 	if (fd < 0)
 		return unreachable(rest, -fd, &peer);
 	/* A pid of another pid namespace is 0 here: then its uid has to do. */
@@ -137,13 +139,13 @@ rest_on_again(evutil_socket_t fd, short events, void *arg)
 	(void)fd;
 	(void)events;
 	r = rundir_open(rest->o->has_state ? rest->o->state : NULL,
-	    rest->setup.config.namespace, &rest->dir, rest->err);
+	    rest->setup.config.namespace, 0, &rest->dir, rest->err);
 	if (r == 0) {
 		r = begin(rest);
 	} else if (r == -EWOULDBLOCK) {
 		r = hand_over(rest);
 		rundir_finish(&rest->dir);
-		if (r == 0 || (++rest->attempts < ATTEMPTS &&
+		if (r == 0 || (clock_ms() < rest->until_ms &&
 				  event_add(rest->again, &again) == 0))
 			return;
 	}
@@ -190,7 +192,9 @@ loop(struct rest *rest)
 int
 rest_run(const struct options *o, int *ret_status, char err[DAEMON_ERROR_MAX])
 {
-	struct rest rest = { .o = o, .dir = RUNDIR_NONE, .err = err };
+	struct rest rest = {
+		.o = o, .dir = RUNDIR_NONE, .until_ms = clock_ms() + PATIENCE_MS, .err = err
+	};
 	int r;
 
 	r = setup_daemon(o, &rest.setup, err);

@@ -61,11 +61,11 @@ bool rundir_may_name(const char *namespace);
  * Opens the directory of a daemon's namespace, made if it is not there, and locks it.  Numbers
  * of segments go on.  Waits, for seconds at most, until broker and ledger of a caissond that
  * was killed have ended.  As root takes the append-only flag from what they left.  Returns 0;
- * or a negative errno with one line in `err`: -EWOULDBLOCK if another caissond holds it, whose
- * pid is named.  `ret` can be finished either way.
+ * or a negative errno with one line in `err`: -EWOULDBLOCK if another caissond holds it, and
+ * still does after `wait_ms`, whose pid is named.  `ret` can be finished either way.
  */
-int rundir_open(
-    const char *dir, const char *namespace, struct rundir *ret, char err[STATE_ERROR_MAX]);
+int rundir_open(const char *dir, const char *namespace, unsigned wait_ms, struct rundir *ret,
+    char err[STATE_ERROR_MAX]);
 
 /* Closes everything, the lock last.  The directory stays: it is the record. */
 void rundir_finish(struct rundir *run);

@@ -97,8 +97,8 @@ fill_namespace(struct rundir *run, int run_fd, const char *dir, char err[STATE_E
 }
 
 int
-rundir_open(
-    const char *wanted, const char *namespace, struct rundir *ret, char err[STATE_ERROR_MAX])
+rundir_open(const char *wanted, const char *namespace, unsigned wait_ms, struct rundir *ret,
+    char err[STATE_ERROR_MAX])
 {
 	cleanup_fd int fd = -1, place_fd = -1, run_fd = -1;
 	cleanup_free char *dir = NULL;
@@ -117,7 +117,7 @@ rundir_open(
 	ret->id = strdup(namespace);
 	if (!ret->id)
 		return state_fail(err, dir, "open it", ENOMEM);
-	ret->lock_fd = lockfile_take(run_fd, "lock", &ret->holder);
+	ret->lock_fd = lockfile_take(run_fd, "lock", wait_ms, &ret->holder);
 	if (ret->lock_fd == -EWOULDBLOCK) {
 		snprintf(err, STATE_ERROR_MAX,
 		    "--state %.400s: the namespace %s is held by %s, or name another directory",

@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import json
 import os
+import pathlib
 import signal
 import socket
 import subprocess
@@ -149,6 +150,20 @@ class Lock(Grants):
         status, out, err = self.told(p)
         self.assertEqual((status, err), (0, ""))
         self.assertIn("g-list", out)
+
+    def test_a_daemon_that_starts_waits_for_it(self):
+        started = []
+        with self.held():
+            thread = threading.Thread(target=lambda: started.append(Daemon(self)))
+            thread.start()
+            wait_for(self.is_awaited, "a daemon that waits")
+        thread.join(WAIT)
+        self.assertEqual(started[0].end(), 0)
+
+    def is_awaited(self):
+        inode = f":{self.lock().stat().st_ino} "
+        return any("-> FLOCK" in line and inode in line
+                   for line in pathlib.Path("/proc/locks").read_text().splitlines())
 
     def test_another_daemon_at_the_socket_is_not_asked(self):
         d = Daemon(self)

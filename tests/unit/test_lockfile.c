@@ -51,7 +51,7 @@ refused(const char *name, int error, const char *text)
 	char found[64] = "";
 	cleanup_fd int fd = -1;
 
-	ck_assert_int_eq(lockfile_take(dir_fd, "lock", &holder), error);
+	ck_assert_int_eq(lockfile_take(dir_fd, "lock", 0, &holder), error);
 	fd = openat(dir_fd, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	ck_assert_int_ge(fd, 0);
 	ck_assert_int_ge(read(fd, found, sizeof(found) - 1), 0);
@@ -62,10 +62,10 @@ refused(const char *name, int error, const char *text)
 START_TEST(one_holds_it_and_the_other_is_told_who)
 {
 	char text[LOCKFILE_HOLDER_MAX], expected[64];
-	int fd = lockfile_take(dir_fd, "lock", &holder);
+	int fd = lockfile_take(dir_fd, "lock", 0, &holder);
 
 	ck_assert_int_ge(fd, 0);
-	ck_assert_int_eq(lockfile_take(dir_fd, "lock", &holder), -EWOULDBLOCK);
+	ck_assert_int_eq(lockfile_take(dir_fd, "lock", 0, &holder), -EWOULDBLOCK);
 	ck_assert_int_eq(holder, getpid());
 	snprintf(expected, sizeof(expected), "(kill %d)", (int)getpid());
 	ck_assert_ptr_nonnull(strstr(lockfile_holder(holder, text), expected));
@@ -85,7 +85,7 @@ START_TEST(who_has_not_said_its_pid_is_not_named)
 		make("lock", texts[i]);
 		fd = openat(dir_fd, "lock", O_RDWR | O_CLOEXEC);
 		ck_assert_int_eq(flock(fd, LOCK_EX | LOCK_NB), 0);
-		ck_assert_int_eq(lockfile_take(dir_fd, "lock", &holder), -EWOULDBLOCK);
+		ck_assert_int_eq(lockfile_take(dir_fd, "lock", 0, &holder), -EWOULDBLOCK);
 		ck_assert_ptr_null(strstr(lockfile_holder(holder, text), "kill"));
 		ck_assert_int_eq(unlinkat(dir_fd, "lock", 0), 0);
 	}
@@ -128,7 +128,7 @@ END_TEST
 
 START_TEST(the_end_takes_away_only_what_is_its_own)
 {
-	int fd = lockfile_take(dir_fd, "lock", &holder);
+	int fd = lockfile_take(dir_fd, "lock", 0, &holder);
 
 	ck_assert_int_ge(fd, 0);
 	ck_assert_int_eq(unlinkat(dir_fd, "lock", 0), 0);

@@ -348,7 +348,7 @@ open_namespace(void)
 {
 	struct rundir run;
 
-	ck_assert_msg(rundir_open(dir, "n", &run, err) == 0, "%s", err);
+	ck_assert_msg(rundir_open(dir, "n", 0, &run, err) == 0, "%s", err);
 	return run;
 }
 
@@ -360,12 +360,12 @@ START_TEST(a_namespace_has_one_holder_and_its_segments_go_on)
 	int fd, i;
 
 	ck_assert_uint_eq(run.segments, 0);
-	ck_assert_int_eq(rundir_open(dir, "n", &other, err), -EWOULDBLOCK);
+	ck_assert_int_eq(rundir_open(dir, "n", 0, &other, err), -EWOULDBLOCK);
 	snprintf(expected, sizeof(expected), "the namespace n is held by caissond, pid %d",
 	    (int)getpid());
 	ck_assert_ptr_nonnull(strstr(err, expected));
 	rundir_finish(&other);
-	ck_assert_int_eq(rundir_open(dir, "m", &other, err), 0);
+	ck_assert_int_eq(rundir_open(dir, "m", 0, &other, err), 0);
 	ck_assert_int_eq(memcmp(run.key, other.key, STATE_KEY), 0);
 	rundir_finish(&other);
 	for (i = 1; i <= 11; i++) {
