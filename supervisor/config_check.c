@@ -405,11 +405,14 @@ check_files_tool(struct conf_checker *k, const struct conf_tool *t, const char *
 	return 0;
 }
 
-/* What is said of it beside its effect may not contradict that. */
+/* What is said of it beside its effect may not contradict that, and is as that if it is not said. */
 static int
-check_annotations(struct conf_checker *k, const struct conf_tool *t, const char *key)
+check_annotations(struct conf_checker *k, struct conf_tool *t, const char *key)
 {
-	const struct conf_annotations *a = &t->annotations;
+	struct conf_annotations *a = &t->annotations;
+
+	if (!a->has_readOnly)
+		a->readOnly = t->effect == effect_read;
 
 	if (t->effect == effect_read && a->destructive)
 		return refuse(k, a->at_destructive,
@@ -433,7 +436,7 @@ check_tools(struct conf_checker *k)
 	if (k->c->tools.n > 512)
 		return refuse(k, k->c->at_tools, "tools: over 512 in all");
 	for (i = 0; i < k->c->tools.n; i++) {
-		const struct conf_tool *t = &k->c->tools.v[i];
+		struct conf_tool *t = &k->c->tools.v[i];
 
 		snprintf(key, sizeof(key), "tools[%zu]", i);
 		if (strncmp(t->name, OWN_TOOLS, strlen(OWN_TOOLS)) == 0)

@@ -263,6 +263,26 @@ class Authority(Run):
         self.assertEqual(self.told("--allow", "read:doc"), ["no_matching_grant"])
         self.assertEqual(self.told("--allow", "list:docs"), ["tool_unavailable"])
 
+    def test_what_is_granted_can_be_narrowed(self):  # TU-13
+        both = [self.READ, ["files.list", {"path": "docs"}]]
+        allow = ("--allow", "read:docs", "--allow", "list:docs")
+        for narrow, said in (((), ["ok", "ok"]),
+                             (("--tools", "files.list,files.write"), ["tool_unavailable", "ok"]),
+                             (("--namespaces", "files,mail"), ["ok", "ok"]),
+                             (("--namespaces", "mail"), ["tool_unavailable"] * 2)):
+            self.assertEqual(self.told(*allow, *narrow, calls=both), said, narrow)
+        self.refused("refused: invalid_argument: tools: is no list of at most 512 names",
+                     *self.words("--tools", "files.list,files.list"))
+
+    def test_a_trace_and_a_purpose_of_the_callers(self):  # TU-11
+        self.told("--trace", "ticket-4711", "--purpose", "on-call", "--allow", "read:docs")
+        self.told()
+        status, out, err = self.caisson("audit", "-o", "jsonl", "query", "--trace", "ticket-4711")
+        self.assertEqual(status, 0, err)
+        records = [json.loads(line) for line in out.splitlines()]
+        self.assertEqual([r["type"] for r in records].count("turn.ended"), 1)
+        self.assertEqual({r["purpose"] for r in records}, {"on-call"})
+
     def test_a_grammar_error(self):
         for given, said in (("read", "is not ACTION:PATH"), ("read:", "has no path"),
                             ("remove:docs", "does not begin with"), (":docs", "does not begin"),

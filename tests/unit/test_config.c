@@ -380,6 +380,7 @@ START_TEST(everything_is_read)
 	ck_assert_uint_eq(c.ceiling.n, 1);
 	ck_assert_str_eq(c.ceiling.v[0].resource.path.v[1], "x");
 	ck_assert(c.tools.v[0].has_output && c.runtimes.v[0].has_metadata);
+	ck_assert(!c.tools.v[0].annotations.readOnly && c.tools.v[1].annotations.readOnly);
 }
 END_TEST
 
