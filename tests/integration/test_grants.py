@@ -341,7 +341,7 @@ class Revoke(Case):
         return host, host.client(), host.client(), first, gone
 
     def test_it_counts_for_the_next_turn_where_that_is_said(self):  # D-7, TU-41
-        host, client, other, first, gone = self.mid_turn(revocation="next-turn")
+        host, client, other, first, gone = self.mid_turn(revocation="next_turn")
         client.submit()
         self.assertTrue(first.wait(TIMEOUT))
         other.call("grant.revoke", id="g-docs")
