@@ -1,0 +1,66 @@
+"""The README's tool of one's own: its commands, as they stand there."""
+
+import json
+import os
+import re
+import subprocess
+import unittest
+
+import real
+import wire
+
+README = wire.ROOT / "README.md"
+
+
+class Notes(real.Case):
+    def setUp(self):
+        super().setUp()
+        text = README.read_text(encoding="utf-8").partition("## Writing a tool")[2]
+        self.lines = re.findall(r"^    (cp -r examples.*|build/bin/caisson run.*)$", text, re.M)
+        self.assertEqual(len(self.lines), 4)
+        self.mine = self.dir / "mine"
+        self.run_line(self.lines[0])
+
+    def run_line(self, line):
+        """Its standard output; the copy is the test's, and so are state and programs."""
+        line = line.replace("mine", str(self.mine)).replace("build/bin/caisson", real.CAISSON)
+        result = subprocess.run(
+            ["sh", "-c", line], cwd=wire.ROOT, stdin=subprocess.DEVNULL, capture_output=True,
+            timeout=wire.TIMEOUT, check=False, text=True,
+            env=real.environment(CAISSON_STATE=str(self.state)))
+        self.assertEqual((result.returncode, wire.said(result.stderr)), (0, ""), line)
+        return result.stdout
+
+    def calls(self, *calls, config="notes.yaml"):
+        status, out, err = self.caisson("run", "-c", str(self.mine / config), "-m",
+                                        json.dumps(calls))
+        self.assertEqual(status, 0, err)
+        return json.loads(out)
+
+    def test_the_commands_work_as_they_stand(self):
+        found = [json.loads(self.run_line(line)) for line in self.lines[1:]]
+        self.assertEqual(found, [[{"name": "todo/milk"}], [{"names": ["todo/milk"]}],
+                                 ["no_matching_grant"]])
+
+    def test_what_it_wrote_is_there_and_nothing_else_is_reached(self):
+        self.assertEqual(self.calls(
+            ["notes.put", {"name": "todo/a", "text": "one"}],
+            ["notes.put", {"name": "todo/b", "text": "two"}],
+            ["notes.put", {"name": "other/c", "text": "three"}],
+            ["notes.get", {"name": "todo/../other/c"}],
+            ["notes.get", {"name": "todo//a"}],
+            ["notes.get", {"name": "todo/none"}],
+            ["notes.put", {"name": "todo/a", "more": 1, "text": ""}],
+            ["notes.find", {"under": "todo"}]), [
+                {"name": "todo/a"}, {"name": "todo/b"}, "no_matching_grant", "invalid_request",
+                "invalid_request", "not_found", "invalid_tool_arguments",
+                {"names": ["todo/a", "todo/b"]}])
+        self.assertEqual(self.calls(["notes.get", {"name": "todo/b"}]),
+                         [{"name": "todo/b", "text": "two"}])
+        self.assertEqual(os.listdir(self.mine / "notes"), ["notes.db"])
+        self.assertEqual(os.stat(self.mine / "notes" / "notes.db").st_uid,
+                         os.stat(self.mine / "notes").st_uid)
+
+
+if __name__ == "__main__":
+    unittest.main()
