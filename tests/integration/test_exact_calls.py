@@ -89,6 +89,22 @@ class ByTheCall(Case):
         self.assertEqual([r["detail"] for r in denied if "detail" in r],
                          ["call"] * 3)
 
+    def test_why_says_what_it_lacks(self):
+        client = self.host(self.calls(("files.hold", CALL))).client()
+        given = client.call("grant.issue", **self.ISSUE)["id"]
+
+        def why(subject="agent:test", **arguments):
+            return client.call("grant.why", subject=subject, tool="files.hold",
+                               arguments={**CALL, **arguments})
+
+        self.assertEqual((why()["allowed"], why()["grant"]), (True, given))
+        other = why(text="other")
+        self.assertEqual((other["allowed"], other["code"], other["closest"], other["detail"]),
+                         (False, "no_matching_grant", given, "call"))
+        self.assertFalse(why("agent:other")["allowed"])
+        self.assertEqual(client.turn()[0]["output"], ["succeeded"])
+        self.assertFalse(why()["allowed"])  # and asking used nothing up before
+
     def test_it_is_nobody_elses(self):
         may = ({"id": "run2", "subject": "agent:other", "issuer": "human:op",
                 "namespace": "default", "issuedAt": 0},
@@ -214,11 +230,11 @@ class ByTheEscalation(Case):
                                  ["no_matching_grant", "succeeded", "succeeded"])
 
     def test_only_an_operator_sees_and_resolves(self):  # D-18
-        host, client, id = self.asked(operator=1 + os.getuid())
         if os.getuid() == 0:
             self.skipTest("root is the operator everywhere")
+        client = self.host(self.calls(), operator=1 + os.getuid()).client()
         for method, params in (("escalation.list", {"cursor": 0}),
-                               ("grant.issue", {"resolves": id})):
+                               ("grant.issue", {"resolves": "e-1"})):
             error, _ = client.expect_reply(client.request(method, **params))
             self.assertEqual(error["code"], "permission_denied")
 
@@ -287,6 +303,9 @@ class AcrossRestarts(unittest.TestCase):
             world.serve()
         self.assertEqual(len(world.done()), 1)
         self.assertEqual(self.caisson(world, "list", "--pending").stdout, "")
+        world.daemon.end()
+        asked = world.audit("query", "--outcome", "escalated", "-o", "jsonl").stdout
+        self.assertIn(f'"escalation":"{id}"', asked)
 
     @unittest.skipUnless((STOPS / "bin" / "caissond").exists(),
                          "the programs with stop points are not built: make stops")
