@@ -2,11 +2,12 @@
 
 import os
 import signal
+import subprocess
 import unittest
 
 import deaths_lab
 import real
-from daemon_lab import ending
+from daemon_lab import CAISSOND, ending
 from real import IS_ROOT, WAIT, wait_for
 from reload_lab import Case, Daemon, Turn, grant
 from wire import Closed
@@ -142,6 +143,25 @@ class Takes(Case):
         self.assertEqual(d.end(), 0)
         self.assertEqual([r["digest"] for r in self.records()
                           if r["type"] == "broker.started"], 2 * digests[:1])
+
+    def test_in_the_background_a_relative_path_is_still_the_same_file(self):
+        self.write()
+        log = self.dir / "log"
+        with log.open("wb") as f:
+            done = subprocess.run(
+                [CAISSOND, "-c", "c.yaml", "--state", "state", "--socket", "d.sock"],
+                stdin=subprocess.DEVNULL, stdout=f, stderr=f, timeout=WAIT, check=False,
+                env=real.environment(), cwd=self.dir)
+        self.assertEqual(done.returncode, 0, log.read_text())
+        pid = int(self.socket.with_suffix(".pid").read_text())
+        try:
+            self.data["purpose"] = "else"
+            self.write()
+            os.kill(pid, signal.SIGHUP)
+            wait_for(lambda: "in force from now on: purpose" in log.read_text(), "the line")
+        finally:
+            os.kill(pid, signal.SIGTERM)
+            wait_for(lambda: pid not in real.parents(), "its end")
 
     def test_who_started_it_is_told(self):
         heard, env = self.notifier()

@@ -4,7 +4,9 @@ import random
 import threading
 import unittest
 
+import wire
 from broker_host import Host, TURN, config_frames, grant, invoke, ok, runtime, serve, tool
+from real import wait_for
 from wire import Closed, TIMEOUT, frame
 
 TOOLS = [tool("files.read"), tool("files.write", effect="write", action="write")]
@@ -12,6 +14,8 @@ DOCS = grant("g-docs", ["docs"], ["read"])
 INVAL, EXIST, PROTO = 22, 17, 71
 NONE, RUNTIME, PROVIDER, TOOL, GRANT = range(5)
 ROUNDS = 40
+STOPS = wire.BUILD / "stops" / "libexec" / "caisson-broker"
+PLAN = "CAISSON_JOURNAL_PLAN"
 
 
 class Leash:
@@ -136,7 +140,7 @@ class Refuses(Case):
                 (dict(generation=1, authority="human:x"), INVAL, NONE, 0),
                 (dict(generation=1, owner="human:x"), INVAL, NONE, 0),
                 (dict(generation=1, durability="relaxed"), INVAL, NONE, 0),
-                (dict(generation=1, revocation="next-turn"), INVAL, NONE, 0),
+                (dict(generation=1, revocation="next_turn"), INVAL, NONE, 0),
                 (dict(generation=1, key=b"x" * 32), INVAL, NONE, 0),
                 (dict(generation=1, operator=77), INVAL, NONE, 0),
                 (dict(generation=0), INVAL, NONE, 0),
@@ -234,6 +238,60 @@ class Revokes(Case):
             a.gone.set()
             self.close(host)
         self.assertGreater(effects, 0)
+
+
+@unittest.skipUnless(STOPS.exists(), "the build with stops is not there")
+class Disk(Case):
+    """With a disk that fails or waits by plan (broker/journal_plan.c)."""
+
+    def stalled(self, revocation):
+        """What becomes of a call whose grant goes while its decision waits for the disk."""
+        a, provider = Leash(), Silent()
+        # 1: accepted, 2: admitted, 3: the decision.
+        host = self.host([a], provider=provider, program_path=str(STOPS), killGraceMs=3000,
+                         revocation=revocation, env={PLAN: "sync:3=stall/700"})
+        client = self.begin(host, a)
+        self.assertTrue(provider.arrived.wait(TIMEOUT))
+        msgid = a.child.peer.request("tool.invoke", operation=a.child.operation, id="c",
+                                     tool="files.read", arguments={"path": "docs"})
+        wait_for(lambda: [r for r in host.records() if "call" in r], "the decision")
+        host.offer(1, tools=TOOLS, grants=[], killGraceMs=3000, revocation=revocation)
+        self.assertEqual(self.answer(host)["error"], 0)
+        host.round()
+        return host, client, a, msgid, provider.calls()
+
+    def test_a_grant_that_goes_while_its_call_waits_for_the_disk(self):  # D-7
+        host, client, a, msgid, calls = self.stalled("immediate")
+        error, result = a.child.peer.expect_reply(msgid)
+        self.assertEqual((error, result["status"], result["error"]["code"], calls),
+                         (None, "denied", "no_matching_grant", []))
+        a.gone.set()
+        client.finish()  # an outcome rides with what is written next
+        types = [(r["type"], r.get("outcome")) for r in host.records()
+                 if "call" in r or r["type"] == "configuration.reloaded"]
+        self.assertEqual(types, [("authorization.checked", "allowed"),
+                                 ("configuration.reloaded", None),
+                                 ("tool.invoked", "denied")])
+
+    def test_for_the_next_turn_it_is_kept(self):  # D-7
+        _, _, a, _, calls = self.stalled("next_turn")
+        self.assertEqual(len(calls), 1)
+        a.gone.set()
+
+    def test_an_outage_of_the_journal_stops_no_reload(self):
+        a = Leash()
+        host = self.host([a], program_path=str(STOPS), env={PLAN: "sync:1=EIO"})
+        self.taken(host, 1, grants=[DOCS, grant("w", ["docs"], ["write"])])
+        self.assertIn("not on record before the journal can be written again", host.log_text())
+        wait_for(lambda: host.log_text().count("can be written") > 1 or len(host.wanted) > 1,
+                 "another segment")
+        client = self.begin(host, a)
+        self.assertEqual(a.tools, ["files.read", "files.write"])
+        types = [r["type"] for r in host.records()]
+        self.assertLess(types.index("configuration.reloaded"),
+                        types.index("operation.accepted"))
+        a.gone.set()
+        client.finish()
 
 
 if __name__ == "__main__":
