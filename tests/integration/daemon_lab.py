@@ -72,8 +72,9 @@ class Daemon:
             assert self.ready, self.stderr()
 
     def stderr(self):
-        self.errors.seek(0)
-        return said(self.errors.read().decode())
+        # Not by seek(): its offset is the daemon's too, which would write over its own lines.
+        fd = self.errors.fileno()
+        return said(os.pread(fd, os.fstat(fd).st_size, 0).decode())
 
     def close(self):
         if self.process.poll() is None:
