@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import subprocess
@@ -559,6 +560,64 @@ class OfADaemon(Grants):
 
     def found(self, *words):
         return [json.loads(line) for line in self.query("-o", "jsonl", *words).splitlines()]
+
+
+SLOW = """import os
+import pathlib
+import select
+
+import wire
+
+
+def wait(params):
+    pathlib.Path("/effects/at").touch()
+    while not pathlib.Path("/effects/go").exists():
+        select.select([], [], [], 0.01)
+    return {}
+
+
+wire.serve_provider({"slow.wait": wait})
+"""
+SLOW_CONFIG = """  - {{ id: slow, command: [python3, /app/a/b/slow.py], app: {app}, profile: interpreter,
+      mounts: [{{ source: {effects}, target: /effects, writable: true }}] }}
+tools:
+  - {{ name: slow.wait, provider: slow, namespace: slow, effect: write, input: {{ type: object }},
+       requires: {{ action: wait, resource: {{ namespace: slow, path: x }} }} }}
+grants:
+"""
+
+
+class Dispatched(Grants):
+    def test_a_call_that_had_begun_is_named_and_goes_on(self):  # D-7
+        app, effects = self.dir / "slow" / "a" / "b", self.dir / "effects"
+        app.mkdir(parents=True)
+        effects.mkdir()
+        effects.chmod(0o777)
+        (app / "slow.py").write_text(SLOW)
+        for source in (pathlib.Path(wire.__file__), wire.SDK / "caisson.py"):
+            shutil.copy(source, app)
+        agent = self.dir / "app" / "agent.py"
+        agent.write_text(agent.read_text().replace('"files.read", {"path": path}', '"slow.wait", {}'))
+        self.config.write_text(self.config.read_text().replace("grants:\n", SLOW_CONFIG.format(
+            app=self.dir / "slow", effects=effects)))
+        d = Daemon(self)
+        self.objects("issue", "--id", "g-slow", "--subject", "agent:a", "--capability",
+                     "wait:slow:x", served=True)
+        with d.client() as peer:
+            operation = submit(peer, {"paths": ["", ""]})
+            wait_for((effects / "at").exists, "the call")
+            (revoked,) = self.objects("revoke", "g-slow", served=True)
+            ((call,), already) = (revoked["dispatched"], revoked["already"])
+            self.assertEqual((already, call["operation"], call["tool"]),
+                             (False, operation, "slow.wait"))
+            out, _ = self.grant("revoke", "g-slow", served=True)
+            self.assertRegex(out, r"\Awas revoked already: g-slow, at 20\S+Z\ncalls that had begun, "
+                             rf"and go on:\n  slow.wait  operation {operation}  call "
+                             rf"{call['call']}\n\Z")
+            (effects / "go").touch()
+            self.assertEqual(ending(peer)["body"]["turn"]["output"], ["", "no_matching_grant"])
+        self.assertEqual([r["outcome"] for r in self.records() if r["type"] == "tool.invoked"
+                          and r["call"] == call["call"]], ["succeeded"])
 
 
 class Hostile(Grants):
