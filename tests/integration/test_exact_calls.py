@@ -1,5 +1,6 @@
 """Grants for one exact call: given by the call, or by the escalation that asked for it."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -325,6 +326,29 @@ class AcrossRestarts(unittest.TestCase):
                 self.assertEqual(world.call({"key": "z"}), ("denied", "tool_unavailable"))
                 self.assertEqual(len(world.done()), 1)
                 world.daemon.close()
+
+    @unittest.skipUnless((STOPS / "bin" / "caissond").exists(),
+                         "the programs with stop points are not built: make stops")
+    def test_an_ask_stands_on_record_with_its_turns_ending_or_not_at_all(self):  # D-2, TU-68
+        for point in ("outcome_received", "ending_decided", "ending_recorded",
+                      "ending_durable", "ending_told"):
+            with self.subTest(point=point):
+                world = self.lab(f"broker.{point}")
+                with wire_client(world) as peer, contextlib.suppress(
+                        wire.Closed, ConnectionError):
+                    turn(peer, {"ask": {"tool": "count.add", "arguments": {"name": "a"}}})
+                pending = self.caisson(world, "list", "--pending", "-o", "jsonl")
+                listed = [json.loads(line)["id"] for line in pending.stdout.splitlines()]
+                world.daemon.end()
+                shown = world.audit("show", "-o", "jsonl")
+                records = [json.loads(line) for line in shown.stdout.splitlines()]
+                asked = [r["escalation"] for r in records
+                         if r["type"] == "escalation.requested"]
+                [ended] = [r for r in records if r["type"] == "turn.ended"]
+                self.assertEqual(asked, listed)
+                self.assertEqual(len(asked), ended["status"] == "escalated", records)
+                if point in ("ending_durable", "ending_told"):
+                    self.assertEqual(len(asked), 1)
 
     def test_a_call_on_the_command_line(self):
         world = self.lab()
