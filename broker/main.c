@@ -11,6 +11,7 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -96,6 +97,19 @@ broker_tick(struct broker *b)
 	b->now_ms = clock_ms();
 }
 
+/* The supervisor, who knows its lines, says which of them is to blame. */
+static void
+refuse_config(const struct fault *fault, const char *row)
+{
+	struct control c = { .verb = CONTROL_CONFIG_TAKEN, .error = EINVAL };
+
+	log_error("configuration: %s: %s: %s", row, fault->field != NULL ? fault->field : "frame",
+	    fault->rule != NULL ? fault->rule : "unknown");
+	c.kind = config_fault_row(&c.index);
+	control_send(BROKER_FD_CONTROL, &c, NULL, 0);
+	exit(125);
+}
+
 static void
 broker_init(struct broker *b)
 {
@@ -105,9 +119,7 @@ broker_init(struct broker *b)
 
 	r = config_read(BROKER_FD_CONFIG, &b->config, &fault, &row);
 	if (r == -EINVAL)
-		fatal("configuration: %s: %s: %s", row,
-		    fault.field != NULL ? fault.field : "frame",
-		    fault.rule != NULL ? fault.rule : "unknown");
+		refuse_config(&fault, row);
 	if (r < 0)
 		fatal("cannot read the configuration: %s", strerror(-r));
 	close(BROKER_FD_CONFIG);

@@ -234,6 +234,23 @@ conf_refuse(char err[CONF_ERROR_MAX], const char *file, struct node_at at, const
 	return -EINVAL;
 }
 
+int
+conf_refuse_row(char err[CONF_ERROR_MAX], const char *file, const struct conf_namespace *c,
+    enum config_row_kind row, uint32_t index)
+{
+	static const char why[] = "refused by the broker, whose line above says why";
+
+#define ROW_OF(kind, list)                                                                     \
+	if (row == (kind) && index < c->list.n)                                                \
+		return conf_refuse(err, file, c->list.v[index].at, #list "[%u]: %s", index, why);
+	ROW_OF(CONFIG_ROW_RUNTIME, runtimes)
+	ROW_OF(CONFIG_ROW_PROVIDER, providers)
+	ROW_OF(CONFIG_ROW_TOOL, tools)
+	ROW_OF(CONFIG_ROW_GRANT, grants)
+#undef ROW_OF
+	return conf_refuse(err, file, (struct node_at){ 0, 0 }, "%s", why);
+}
+
 /* ---- the forms of single values ---------------------------------------------------- */
 
 const char *

@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "common/control.h"
 #include "common/protocol.h"
 #include "supervisor/node.h"
 
@@ -180,6 +181,10 @@ void conf_words_finish(struct conf_words *w);
 /* "FILE:LINE:COLUMN: text" into `err`, without what `at` does not know.  Returns -EINVAL. */
 int conf_refuse(char err[CONF_ERROR_MAX], const char *file, struct node_at at,
     const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+/* The same for the row that a broker does not take, which has said why itself. */
+int conf_refuse_row(char err[CONF_ERROR_MAX], const char *file, const struct conf_namespace *c,
+    enum config_row_kind row, uint32_t index);
 
 /*
  * Splits "a/b" into segments as TU-35 wants them ("." is no segment: the root), into `ret`,

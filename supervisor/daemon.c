@@ -300,6 +300,7 @@ serve(struct daemon *d, char err[DAEMON_ERROR_MAX])
 {
 	struct host_options o = {
 		.config = &d->setup.config,
+		.config_file = d->setup.file,
 		.facts = { .kind = d->setup.kind,
 		    .timeout_ms = d->setup.timeout_ms,
 		    .operator_uid = geteuid(),

@@ -28,6 +28,7 @@ struct ucred;
 
 struct host_options {
 	const struct conf_namespace *config; /* the first; must live on */
+	const char *config_file; /* for errors; NULL: there is none.  Must live on */
 	struct pack_facts facts; /* now_ms is the start of this */
 	struct rundir *run;
 	struct learn *learn; /* of `caisson learn`, else NULL; must live on */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/log.h"
 #include "common/stop.h"
 #include "common/util.h"
 #include "supervisor/host_private.h"
@@ -90,9 +91,25 @@ answer(struct host *h, int error, const struct control *c)
 	h->o.on_reloaded(0, CONFIG_ROW_NONE, 0, offered, h->o.arg);
 }
 
+/* A broker that cannot begin: the next one could not, either. */
+static void
+refuse_first(struct host *h, const struct control *c)
+{
+	char err[CONF_ERROR_MAX];
+
+	conf_refuse_row(
+	    err, h->o.config_file, h->config, (enum config_row_kind)c->kind, c->index);
+	log_error("%s", err);
+	host_fail(h, LAYER_NONE, c->error);
+}
+
 int
 host_config_taken(struct host *h, const struct control *c)
 {
+	if (!h->offered && !h->ready && c->error > 0) {
+		refuse_first(h, c);
+		return 0;
+	}
 	if (!h->offered || c->generation != h->generations - 1 || c->error < 0)
 		return -EPROTO;
 	answer(h, -c->error, c);

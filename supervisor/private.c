@@ -109,6 +109,7 @@ serve(const struct setup *setup, struct rundir *dir, struct learn *learn, int *r
 	struct private_run run = { .base = event_base_new(), .status = 125 };
 	struct host_options o = {
 		.config = &setup->config,
+		.config_file = setup->file,
 		.facts = { .kind = setup->kind,
 		    .timeout_ms = setup->timeout_ms,
 		    .learn = learn != NULL,

@@ -207,38 +207,12 @@ reload_ask(struct reload *r)
 		log_info("SIGHUP: the configuration is read again as soon as a broker can take it");
 }
 
-/* The broker's own line says what it has against the row. */
-static void
-refuse_row(const struct reload *r, enum config_row_kind row, uint32_t i,
-    const struct conf_namespace *c)
-{
-	char err[CONF_ERROR_MAX];
-	struct node_at at = { 0, 0 };
-	const char *list = NULL;
-
-#define ROW_OF(kind, name)                                                                     \
-	if (row == kind && i < c->name.n) {                                                    \
-		list = #name;                                                                  \
-		at = c->name.v[i].at;                                                          \
-	}
-	ROW_OF(CONFIG_ROW_RUNTIME, runtimes)
-	ROW_OF(CONFIG_ROW_PROVIDER, providers)
-	ROW_OF(CONFIG_ROW_TOOL, tools)
-	ROW_OF(CONFIG_ROW_GRANT, grants)
-#undef ROW_OF
-	if (list)
-		conf_refuse(err, r->path, at, "%s[%u]: refused by the broker, whose line above "
-					      "says why",
-		    list, i);
-	else
-		conf_refuse(err, r->path, at, "refused by the broker, whose line above says why");
-	refuse(err);
-}
-
 void
 reload_on_answer(struct reload *r, int error, enum config_row_kind row, uint32_t index,
     const struct conf_namespace *c)
 {
+	char err[CONF_ERROR_MAX];
+
 	if (error == 0) {
 		log_keys("in force from now on", &r->applied, "");
 		log_restart(r);
@@ -246,7 +220,8 @@ reload_on_answer(struct reload *r, int error, enum config_row_kind row, uint32_t
 	} else if (error == -EPIPE) {
 		refuse("the broker died before it had the configuration");
 	} else if (error == -EINVAL || error == -EEXIST) {
-		refuse_row(r, row, index, c);
+		conf_refuse_row(err, r->path, c, row, index);
+		refuse(err);
 	} else {
 		refuse(strerror(-error));
 	}

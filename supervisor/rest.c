@@ -109,6 +109,7 @@ begin(struct rest *rest)
 {
 	struct host_options o = {
 		.config = &rest->setup.config,
+		.config_file = rest->setup.file,
 		.facts = { .kind = rest->setup.kind,
 		    .timeout_ms = rest->setup.timeout_ms,
 		    .operator_uid = geteuid(),

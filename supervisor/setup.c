@@ -392,6 +392,7 @@ setup_private(
 	int r;
 
 	memset(ret, 0, sizeof(*ret));
+	ret->file = file;
 	ret->kind = command == COMMAND_run ? operation_kind_turn : operation_kind_command;
 	r = file ? from_file(&b) : from_nothing(&b);
 	if (r < 0 || (r = apply_options(&b)) < 0 || (r = add_invoke(&b, 0)) < 0 ||
@@ -410,6 +411,7 @@ setup_daemon(const struct options *o, struct setup *ret, char err[CONF_ERROR_MAX
 	int r;
 
 	memset(ret, 0, sizeof(*ret));
+	ret->file = o->config;
 	ret->kind = operation_kind_turn;
 	r = conf_open(o->config, b.c, err);
 	for (i = 0; r == 0 && i < b.c->runtimes.n; i++)

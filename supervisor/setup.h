@@ -13,6 +13,7 @@
 
 struct setup {
 	struct conf_namespace config; /* of a private run: one runtime, index 0 */
+	const char *file; /* where it comes from, borrowed; NULL: a command line */
 	enum operation_kind kind;
 	uint64_t timeout_ms; /* 0: none */
 };

@@ -263,6 +263,28 @@ class Authority(Run):
         self.assertEqual(self.told("--allow", "read:doc"), ["no_matching_grant"])
         self.assertEqual(self.told("--allow", "list:docs"), ["tool_unavailable"])
 
+    def test_what_the_broker_has_against_a_tool_is_told_with_its_line(self):
+        text = """version: 1
+runtimes: [{ id: a, command: [/bin/true] }]
+providers: [{ id: p, command: [/bin/true] }]
+tools:
+  - { name: t, provider: p, namespace: n, effect: read, input: { type: object },
+      requires: { action: read, resource: { namespace: w, path: a } } }
+  - { name: u, provider: p, namespace: n, effect: read, input: { type: object },
+      output: { type: strin },
+      requires: { action: read, resource: { namespace: w, path: a } } }
+"""
+        file = self.dir / "c.yaml"
+        file.write_text(text)
+        status, out, err = self.caisson("run", "-c", str(file))
+        self.assertEqual((status, out), (125, b""))
+        # Once each: another broker could not begin, either.
+        self.assertEqual(err.splitlines(), [
+            "caisson-broker: error: configuration: config.tool 2 (u): output: /type: is not a "
+            "type of draft-07",
+            f"caissond: error: {file}:7:5: tools[1]: refused by the broker, whose line above "
+            "says why"])
+
     def test_what_is_granted_can_be_narrowed(self):  # TU-13
         both = [self.READ, ["files.list", {"path": "docs"}]]
         allow = ("--allow", "read:docs", "--allow", "list:docs")
