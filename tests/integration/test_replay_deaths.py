@@ -10,7 +10,9 @@ import select
 import signal
 import unittest
 
+import test_outage
 import wire
+from broker_host import DONE
 from daemon_lab import Daemon, connect, ending, submit
 from deaths_lab import STOPS, Lab
 
@@ -160,6 +162,46 @@ class OthersDie(unittest.TestCase):
         world.serve()
         self.assertEqual(world.call(), EXPIRED)
         self.assertEqual(len(world.done()), 1)
+
+
+class Keyed(test_outage.Story):
+    """A turn that makes one call under a key in an outage of the journal, and one after it."""
+
+    def work(self, child, params):
+        self.runs += 1
+        msgid = child.peer.request("tool.invoke", operation=child.operation, id="1",
+                                   tool="box.put", arguments={"path": "box/a"},
+                                   idempotencyKey="k")
+        while True:
+            m = child.peer.receive()
+            if m[0] == 1:  # a drain may stand before it
+                self.replies.append((self.runs, m[3] if m[2] is None else {"error": m[2]}))
+                return DONE
+
+
+@unittest.skipUnless(test_outage.STOPS.exists(), "the broker with a plan is not built: make stops")
+class TheJournalFails(unittest.TestCase):
+    def one(self, plan):
+        story = Keyed(plan).run()
+        last = story.replies[-1]
+        self.assertEqual((last[0], last[1].get("status")), (story.runs, "succeeded"),
+                         (story.replies, story.log))
+        self.assertEqual(len(story.effects), 1, story.replies)
+        self.assertEqual((story.broken, story.status, story.verdict[0]), ([], 0, 0),
+                         story.verdict)
+        return story.hit
+
+    def test_what_was_refused_for_it_is_made_once_after_it(self):  # TU-71
+        plans = [f"{kind}:{n}={how}" for kind, hows in (("write", ("ENOSPC", "short")),
+                                                        ("sync", ("EIO",)))
+                 for how in hows for n in range(2, 8)]
+        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+            jobs = [(plan, pool.submit(self.one, plan)) for plan in plans]
+        hits = 0
+        for plan, job in jobs:
+            with self.subTest(plan=plan):
+                hits += job.result()
+        self.assertGreaterEqual(hits, len(plans) // 2)
 
 
 if __name__ == "__main__":
