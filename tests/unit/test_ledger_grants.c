@@ -142,7 +142,8 @@ read_all(size_t max, char *out, size_t cap)
 		size_t n = strlen(out);
 
 		ck_assert_uint_lt(n + text[i].n + 2, cap);
-		memcpy(out + n, text[i].p, text[i].n);
+		if (text[i].n > 0)
+			memcpy(out + n, text[i].p, text[i].n);
 		strcpy(out + n + text[i].n, "| ");
 	}
 	for (i = 0; i < INDEX_LISTS; i++)
