@@ -21,8 +21,8 @@ from wire import Closed, TIMEOUT
 class Kept(Host):
     """A broker over a run's directory, whose state a real ledger reads from its journal."""
 
-    def __init__(self, run, **config):
-        self.run, self.served = run, threading.Event()
+    def __init__(self, run, on_page=None, **config):
+        self.run, self.served, self.on_page = run, threading.Event(), on_page
         for name in ("journal", "index"):
             (run / name).mkdir(parents=True, exist_ok=True)
         super().__init__(**{"segment": self.kept_segment, "tools": TOOLS, **config})
@@ -37,7 +37,10 @@ class Kept(Host):
             with ledger.link(test_audit.FROM_BROKER) as link:
                 while True:
                     msgid, params = self.ledger.expect("state.load")
-                    self.ledger.reply(msgid, **link.call("state.load", **params))
+                    page = link.call("state.load", **params)
+                    self.ledger.reply(msgid, **page)
+                    if self.on_page:
+                        self.on_page(page["next"])
         except (Closed, TimeoutError, OSError):
             pass
         finally:
@@ -157,6 +160,23 @@ class Durable(Case):
             seen.add(len(implied(records)[0]))
             shutil.rmtree(run)
         self.assertEqual(seen, {0, 1, 2, 3, 4, 5})
+
+    def test_more_than_a_page_is_taken_over(self):
+        host = self.broker()
+        client = host.client()
+        many = below(*[f"segment-{i}" for i in range(20)], actions=["read", "write"])
+        sent = [client.request("grant.issue", id=f"g-{i}", subject="agent:x", capabilities=many)
+                for i in range(1500)]
+        for s in sent:
+            self.assertIsNone(client.expect_reply(s)[0])
+        for i in range(0, 1500, 100):
+            client.call("grant.revoke", id=f"g-{i}")
+        host.kill()
+        pages = []
+        client = self.broker(on_page=pages.append).client()
+        self.assertGreater(len(pages), 1)
+        self.assertEqual([(g["id"], g["state"]) for g in listed(client, subject="agent:x")],
+                         [(f"g-{i}", "active" if i % 100 else "revoked") for i in range(1500)])
 
     def test_what_was_answered_survives_any_kill(self):
         chosen, given, gone = random.Random(7), set(), set()
