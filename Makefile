@@ -245,7 +245,7 @@ loc:						## lines per trust domain
 	$Qsh tools/loc.sh
 
 # What a runtime in C includes, and what one in Python or JavaScript copies.
-sdk_headers := $(addprefix worker/sdk/,caisson.h caisson_loop.h)
+sdk_headers := $(addprefix worker/sdk/,caisson.h caisson_loop.h caisson_provider.h)
 sdk_copied := $(wildcard worker/sdk/*.py worker/sdk/*.mjs)
 
 install: all					## honours DESTDIR, PREFIX

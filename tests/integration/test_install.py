@@ -39,10 +39,11 @@ class Installed(unittest.TestCase):
         make = ["make", "-s", "-C", root, f"B={BUILD}", f"DESTDIR={self.dir}/there", "PREFIX=/usr"]
         subprocess.run([*make, "--old-file=all", "install"], check=True, timeout=60,
                        stdout=subprocess.DEVNULL)
-        copied = [f"caisson{part}.{kind}" for part in ("", "_loop") for kind in ("py", "mjs")]
+        copied = [f"caisson{part}.{kind}" for part in ("", "_loop", "_provider") for kind in ("py", "mjs")]
         for source, target in (*((f"worker/sdk/{name}", f"share/caisson/{name}") for name in copied),
                                ("worker/sdk/caisson.h", "include/caisson.h"),
                                ("worker/sdk/caisson_loop.h", "include/caisson_loop.h"),
+                               ("worker/sdk/caisson_provider.h", "include/caisson_provider.h"),
                                (BUILD / "lib/libcaisson-runtime.a", "lib/libcaisson-runtime.a")):
             self.assertEqual((self.dir / "there/usr" / target).read_bytes(),
                              (root / source).read_bytes())

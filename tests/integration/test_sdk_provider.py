@@ -141,7 +141,16 @@ class Crashes:
         self.assertIn(b"t.crash", err)
 
 
-class Python(Crashes, Table, unittest.TestCase):
+class Gone:
+    """A broker that ends before its provider has begun."""
+
+    def test_a_link_that_is_closed_already_is_no_error(self):
+        broker = self.start()
+        broker.sock.shutdown(2)
+        self.assertEqual(broker.close()[0::2], (0, b""))
+
+
+class Python(Gone, Crashes, Table, unittest.TestCase):
     def start(self):
         folder = tempfile.mkdtemp(prefix="caisson-provider-")
         self.addCleanup(shutil.rmtree, folder)
@@ -149,6 +158,34 @@ class Python(Crashes, Table, unittest.TestCase):
                        TABLE / "provider_table.py"):
             shutil.copy(source, folder)
         return Broker(["/usr/bin/python3", "provider_table.py"], cwd=folder)
+
+
+NODE = shutil.which("node")
+
+
+@unittest.skipUnless(NODE, "node is not installed")
+class JavaScript(Gone, Crashes, Table, unittest.TestCase):
+    def start(self):
+        folder = tempfile.mkdtemp(prefix="caisson-provider-")
+        self.addCleanup(shutil.rmtree, folder)
+        for source in (wire.SDK / "caisson.mjs", wire.SDK / "caisson_provider.mjs",
+                       TABLE / "provider_table.mjs"):
+            shutil.copy(source, folder)
+        return Broker([NODE, "provider_table.mjs"], cwd=folder)
+
+
+PROGRAM = wire.program("program/provider_table")
+
+
+@unittest.skipUnless(PROGRAM, "program/provider_table is not built")
+class C(Gone, Table, unittest.TestCase):
+    def start(self):
+        return Broker([PROGRAM])
+
+    def test_what_a_handler_gets_wrong_fails_its_call(self):
+        self.failed("t.crash", "tool_execution_failed")
+        self.failed("t.half", "invalid_tool_result")
+        self.still_serves()
 
 
 if __name__ == "__main__":

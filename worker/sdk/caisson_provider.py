@@ -94,8 +94,8 @@ class Provider:
         said what no broker says."""
         self._fd = int(os.environ.pop("CAISSON_LINK_FD"))
         os.set_inheritable(self._fd, False)  # what a handler starts has no business on the link
-        self._send([0, 1, "hello", [{"protocol": caisson.PROTOCOL, "name": self.name}]])
         try:
+            self._send([0, 1, "hello", [{"protocol": caisson.PROTOCOL, "name": self.name}]])
             frames = _frames(self._fd)
             for message in frames:
                 _check_hello(message)
