@@ -99,6 +99,31 @@ class Takes(Case):
         new.end()
         Turn(self, d, "z").end()
 
+    def test_one_for_all_sessions_goes_with_the_last_that_knew_it(self):
+        self.data["providers"][0]["scope"] = "shared"
+        self.write()
+        d = Daemon(self)
+
+        def providers():
+            return {pid for pid in real.below(d.process.pid)
+                    if "/libexec/caisson-files" in (real.proc_text(pid, "cmdline") or "")}
+        old, other = Turn(self, d), Turn(self, d)
+        self.assertEqual((old.read(), other.read(), len(providers())), (True, True, 1))
+        first = providers()
+        self.data["providers"][0]["root"] = str(self.dir / "work" / "more")
+        self.data["grants"].append(grant("a.txt"))
+        self.reload(d)
+        new = Turn(self, d)
+        self.assertEqual((new.read("a.txt"), new.read(), old.read(), other.read()),
+                         (True, "not_found", True, True))
+        self.assertEqual(len(providers() - first), 1)
+        for turn in (old, other):
+            self.assertLessEqual(first, providers())
+            turn.end()
+        wait_for(lambda: not first & providers(), "the end of the one before")
+        self.assertTrue(new.read("a.txt"))
+        new.end()
+
     def test_those_that_wait_are_of_the_new_one(self):
         self.data["runtimes"][0]["warm"] = 1
         self.write()

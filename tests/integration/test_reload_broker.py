@@ -221,12 +221,17 @@ class Revokes(Case):
             calls = [lambda n=n, a=a: a.child.peer.request(
                 "tool.invoke", operation=a.child.operation, id=f"c{n}", tool="files.read",
                 arguments={"path": "docs"}) for n in range(4)]
-            steps = calls + [lambda host=host: host.offer(1, tools=TOOLS, grants=[])]
-            chance.shuffle(steps)
-            for step in steps:
-                step()
+            first = chance.randrange(len(calls) + 1)
+            for call in calls[:first]:
+                call()
+            # In half of the rounds one is under way.
+            before = wait_for(lambda p=provider: len(p.calls()), "a call") \
+                if i % 2 and first else 0
+            host.offer(1, tools=TOOLS, grants=[])
+            for call in calls[first:]:
+                call()
             self.assertEqual(self.answer(host)["error"], 0)
-            before = len(provider.calls())
+            before += len(provider.calls())
             for _ in range(3):
                 host.round()
             self.assertEqual(len(provider.calls()), 0, f"round {i}: {before} before the answer")
