@@ -67,17 +67,19 @@ class Submission(Envelope):
             self.assertNotIn("authority.resolved", [r["type"] for r in self.records])
         self.assertEqual(started, [])
 
-    def test_a_context_that_fits_is_the_turns(self):  # TU-11
+    def test_a_context_that_fits_is_the_turns(self):  # TU-11, TU-67
         seen = []
         turn = self.run_turn(
             runtime(lambda child, params: seen.append(params) or DONE),
             submit={"actor": "agent:test", "receiver": "agent:test", "trace": "t-77",
                     "messageTrace": "t-77", "purpose": "audit", "messagePurpose": "audit",
-                    "state": {"n": [1]}, "metadata": {"m": None}})
+                    "state": {"n": ["s3cret"]}, "metadata": {"m": "s3cret"}})
         self.assertEqual(turn["status"], "succeeded")
         context = seen[0]["context"]
         self.assertEqual((context["traceId"], context["purpose"]), ("t-77", "audit"))
-        self.assertEqual((seen[0]["state"], seen[0]["metadata"]), ({"n": [1]}, {"m": None}))
+        self.assertEqual((seen[0]["state"], seen[0]["metadata"]),
+                         ({"n": ["s3cret"]}, {"m": "s3cret"}))
+        self.assertNotIn("s3cret", repr((self.records, self.client.events)) + self.host_log)
         for r in self.records:
             if "operation" in r:
                 self.assertEqual((r["trace"], r["purpose"]), ("t-77", "audit"), r)
