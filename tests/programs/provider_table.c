@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "worker/sdk/caisson.h"
 #include "worker/sdk/caisson_provider.h"
 
 static int

@@ -1,3 +1,4 @@
+#include "worker/sdk/caisson.h"
 #include "worker/sdk/caisson_provider.h"
 
 #include <fcntl.h>

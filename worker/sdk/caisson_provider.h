@@ -5,6 +5,9 @@
  * decided each call before it comes here: which action, on which resource.  The provider does
  * exactly that:
  *
+ *	#include <caisson.h>
+ *	#include <caisson_provider.h>
+ *
  *	static int
  *	get(struct caisson_provider_call *call, struct caisson_writer *output)
  *	{
@@ -30,7 +33,9 @@
 #ifndef CAISSON_PROVIDER_H
 #define CAISSON_PROVIDER_H
 
-#include "caisson.h"
+#ifndef CAISSON_H
+#error "include caisson.h before caisson_provider.h"
+#endif
 
 /* One call; what it points to lives until its handler returns. */
 struct caisson_provider_call {

@@ -5,7 +5,8 @@
 #ifndef CAISSON_PROVIDER_FRAME_H
 #define CAISSON_PROVIDER_FRAME_H
 
-#include "caisson_provider.h"
+#include "worker/sdk/caisson.h"
+#include "worker/sdk/caisson_provider.h"
 
 #define CAISSON_PROVIDER_FRAME_MAX (1u << 20) /* bytes after the length */
 
