@@ -407,7 +407,8 @@ class Interleaved(Case):
                 while len(replies) < 8:
                     m = child.peer.receive()
                     if m[0] == 1:
-                        replies[m[1]] = m[3].get("error", {}).get("code", "")
+                        result = m[3] or {"error": m[2]}  # the turn may be over
+                        replies[m[1]] = result.get("error", {}).get("code", "")
                 return {"status": "complete", "output": [replies[s] for s in sent]}
             with Host(worker=runtime(work), provider=serve(effect), tools=TOOLS, grants=[DOCS],
                       concurrency=chosen.choice([1, 2, 100])) as host:
