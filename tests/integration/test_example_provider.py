@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import unittest
 
@@ -60,6 +61,58 @@ class Notes(real.Case):
         self.assertEqual(os.listdir(self.mine / "notes"), ["notes.db"])
         self.assertEqual(os.stat(self.mine / "notes" / "notes.db").st_uid,
                          os.stat(self.mine / "notes").st_uid)
+
+
+COUNT = """version: 1
+authority: human:operator
+limits: {{ turn_timeout: 60s }}
+runtimes:
+  - {{ id: a, command: [python3, /app/agent.py], app: agent, profile: interpreter,
+       env: [PYTHONPATH=/sdk], mounts: [{{ source: sdk, target: /sdk }}] }}
+providers:
+  - {{ id: count, command: {command}, app: app, profile: {profile}, mounts: [
+       {{ source: sdk, target: /sdk }}] }}
+tools:
+  - name: text.count
+    provider: count
+    namespace: text
+    effect: read
+    input: {{ type: object, properties: {{ text: {{ type: string }} }}, required: [text] }}
+    requires: {{ action: count, resource: {{ namespace: text, path: "" }} }}
+grants:
+  - {{ id: g, subject: agent:a, issuer: human:operator, namespace: default, capabilities: [
+       {{ resource: {{ namespace: text, path: ., scope: exact }}, actions: [count] }}] }}
+"""
+
+
+class Count(real.Case):
+    def counts(self, command, profile):
+        for name in ("agent", "sdk"):
+            source = wire.SDK if name == "sdk" else wire.ROOT / "examples/provider/agent"
+            shutil.copytree(source, self.dir / name)
+        config = self.dir / "count.yaml"
+        config.write_text(COUNT.format(command=command, profile=profile))
+        texts = ["", "one", "one two\n three\n", "é\t\n"]
+        status, out, err = self.caisson("run", "-c", str(config), "-m", json.dumps(
+            [["text.count", {"text": text}] for text in texts]))
+        self.assertEqual(status, 0, err)
+        self.assertEqual(json.loads(out), [
+            {"bytes": len(t.encode()), "words": len(t.split()), "lines": t.count("\n")}
+            for t in texts])
+
+    @unittest.skipUnless(shutil.which("node"), "node is not installed")
+    def test_in_javascript(self):
+        (self.dir / "app").mkdir()
+        shutil.copy(wire.ROOT / "examples/node/count.mjs", self.dir / "app")
+        self.counts("[node, /app/count.mjs]", "jit")
+
+    @unittest.skipIf(wire.SANITIZED or not shutil.which("cc"), "needs cc and a plain build")
+    def test_in_c(self):
+        (self.dir / "app").mkdir()
+        subprocess.run(["cc", f"-I{wire.SDK}", "-o", self.dir / "app/count",
+                        wire.ROOT / "examples/c/count.c",
+                        wire.BUILD / "lib/libcaisson-runtime.a"], check=True)
+        self.counts("[/app/count]", "provider")
 
 
 if __name__ == "__main__":

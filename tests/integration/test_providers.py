@@ -1,8 +1,10 @@
 """One provider for all sessions: the real broker, and a provider that does as a test needs."""
 
+import contextlib
 import errno
 import os
 import queue
+import random
 import threading
 import unittest
 
@@ -11,6 +13,7 @@ from wire import Closed, TIMEOUT
 
 READ = tool("files.read")
 DOCS = grant("g-docs", ["docs"], ["read"])
+ROUNDS = int(os.environ.get("CAISSON_TEST_ROUNDS", 6))  # of chance
 
 
 class Calls:
@@ -383,6 +386,54 @@ class Shared(unittest.TestCase):
         two = self.submit(host, ["docs/b"], timeoutMs=300)
         for client in (one, two):
             self.assertEqual(client.finish()["body"]["cause"]["kind"], "deadline")
+
+    def test_whatever_dies_and_whenever_each_call_ends_once(self):  # D-2
+        for seed in range(ROUNDS):
+            with self.subTest(seed=seed):
+                self.at_random(random.Random(seed))
+
+    def at_random(self, chance):
+        """Sessions come, are cancelled and meet deadlines; providers answer, answer late, die,
+        lose their link, or say what they may not."""
+        calls, clients, held = Calls(stays=chance.random() < 0.3), [], []
+        host = self.host(self.by_message(), calls, concurrency=chance.choice([1, 3, 8]),
+                         killGraceMs=chance.choice([0, 20, 200]))
+        for n in range(24):
+            act = chance.choice(["submit", "submit", "answer", "answer", "stop", "die", "close",
+                                 "lie", "round"])
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    held.append(calls.seen.get_nowait())
+            if act == "submit":
+                clients.append(self.submit(host, [f"docs/{n}-{i}" for i in range(4)],
+                                           timeoutMs=chance.choice([50, 400, 1500])))
+            elif act == "stop" and clients:
+                client = chance.choice(clients)
+                client.request("operation.stop", operation=client.operation)
+            elif act in ("answer", "lie") and held:
+                call = held.pop(chance.randrange(len(held)))
+                with contextlib.suppress(Closed, OSError):
+                    calls.answer(call, n, **({"callId": "c-1"} if act == "lie" else {}))
+            elif act in ("die", "close") and self.started(host):
+                child = self.started(host)[-1]
+                if act == "die":
+                    child.finish(x_kind=2, x_status=9)
+                else:
+                    with contextlib.suppress(OSError):
+                        child.peer.sock.shutdown(2)
+            else:
+                host.round()
+        for client in clients:
+            self.assertEqual(client.finish(client.operation)["operation"], client.operation)
+        decided = [r["call"] for r in host.records() if r["type"] == "authorization.checked" and
+                   r["outcome"] == "allowed" and "call" in r]
+        ended = [r["call"] for r in host.records() if r["type"] == "tool.invoked" and
+                 r.get("cause") != "late"]
+        self.assertEqual(sorted(ended), sorted(decided))
+        status, log = host.close()
+        self.assertEqual(status, 0, log)
+        self.assertNotIn("Sanitizer", log)
+        self.assertNotIn("runtime error", log)
 
 
 if __name__ == "__main__":
