@@ -155,6 +155,11 @@ $B/test/replay_%: $O/tests/fuzz/fuzz_%.o $O/tests/fuzz/replay.o $(archives)
 	$(call say,LD)
 	$Q$(CC) -pie $(mode) $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(archives) -Wl,--end-group $(all_libs) -lpthread
 
+$B/test/seeds: $O/tests/fuzz/seeds.o $(archives)
+	@mkdir -p $(@D)
+	$(call say,LD)
+	$Q$(CC) -pie $(mode) $(LDFLAGS) -o $@ $< -Wl,--start-group $(archives) -Wl,--end-group $(all_libs) -lpthread
+
 programs := $(patsubst tests/programs/%.c,$B/test/program/%,$(wildcard tests/programs/*.c)) \
 	$(if $(filter x86_64,$(shell uname -m)),$B/escape/escape $B/test/fault)
 run_unit  = for t in $(1); do $$t || exit 1; done
@@ -239,6 +244,9 @@ $B/fuzz_%: $O/tests/fuzz/fuzz_%.o $(archives)
 	$(call say,LD)
 	$Q$(CC) $(mode) -fsanitize=fuzzer $(LDFLAGS) -o $@ $< -Wl,--start-group $(archives) -Wl,--end-group $(all_libs) -lpthread
 
+seeds: $B/test/seeds				## make the protocol's fuzz seeds again, after its rows moved
+	$Q$B/test/seeds tests/fuzz/corpus/protocol
+
 lint:						## house rules, cppcheck, man pages, links between pages
 	$Qsh tools/lint.sh
 loc:						## lines per trust domain
@@ -272,7 +280,7 @@ help:						## this list
 	@awk -F ':.*## ' '/^[a-z][a-z -]*:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo "Variables: MODE=asan, T=name, TIME=seconds, PREFIX, DESTDIR, CFLAGS, WERROR=1, V=1"
 
-.PHONY: all stops escape-table conformance deps demo test check check-asan tests check-docs docs bench fuzz fuzzers lint loc install \
+.PHONY: all stops escape-table conformance deps demo test check check-asan tests check-docs docs bench fuzz fuzzers seeds lint loc install \
 	uninstall clean help check-unit check-fuzz check-integration
 .SECONDARY:
 .DELETE_ON_ERROR:
