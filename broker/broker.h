@@ -156,7 +156,7 @@ struct session {
 	/* one of each per configured provider; CHILD_ABSENT if unused or shared */
 	struct child *providers;
 	struct lane *lanes;
-	struct shared *shared; /* providers of its configuration that it has in common with others */
+	struct shared *shared; /* providers that sessions of one configuration have in common */
 	bool closing; /* the operation has ended; children are going */
 	uint64_t kill_at_ms; /* when closing: the tree is killed then; 0: was */
 	/* one half of the worker's end has come; the other is given up then; 0: none */
@@ -370,7 +370,8 @@ void client_create(struct broker *b, int fd, const struct control *c);
 /* b->config is there: its grants stand from now on.  0, -ENOSPC or -ENOMEM. */
 int reload_start(struct broker *b);
 void reload_finish(struct broker *b);
-/* CONTROL_CONFIG: takes `fd`, checks all of it, and decides by it from now on, or says why not. */
+/* CONTROL_CONFIG: takes `fd`, checks all of it, and decides by it from now on, or says why
+ * not. */
 void reload_on_config(struct broker *b, const struct control *c, int fd);
 /* The journal's patience, as it is configured now. */
 void reload_set_stall(struct broker *b);
@@ -455,7 +456,8 @@ void session_arm(struct session *s);
 void session_orphan(struct session *s);
 /* A standard stream of `c` is closed; a command may be complete. */
 void session_on_stream_end(struct child *c);
-/* While the broker ends: once no session is left, neither are shared providers; then on_settled. */
+/* While the broker ends: once no session is left, neither are shared providers; then
+ * on_settled. */
 void broker_check_settled(struct broker *b);
 
 /* Its row in the configuration; `c` is a provider. */

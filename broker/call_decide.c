@@ -433,7 +433,8 @@ static const struct verdict_of_call namespace_is_off = { call_status_denied, "to
 
 /*
  * What comes before the kernel looks at arguments.  A catalogue holds for its turn; whether a
- * tool's namespace is enabled is asked for each call, of the configuration as it is now (TU-48).
+ * tool's namespace is enabled is asked for each call, of the configuration as it is now
+ * (TU-48).
  */
 static const struct verdict_of_call *
 kernel_check(

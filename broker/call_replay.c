@@ -1,5 +1,6 @@
 #include "broker/call_private.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "common/walk.h"
@@ -14,7 +15,8 @@
 static int
 digest_of(struct operation *op, struct buf *packed, uint8_t ret[REPLAY_DIGEST_BYTES])
 {
-	int r = packed->failed ? -1 : digest_value(op->broker->digest, buf_slice(packed), ret);
+	int r = packed->failed ? -ENOMEM
+			       : digest_value(op->broker->digest, buf_slice(packed), ret);
 
 	buf_finish(packed);
 	return r;
@@ -36,7 +38,8 @@ key_of(struct operation *op, struct slice key, uint8_t ret[REPLAY_DIGEST_BYTES])
 }
 
 static int
-fingerprint_of(struct operation *op, const struct judgement *j, uint8_t ret[REPLAY_DIGEST_BYTES])
+fingerprint_of(
+    struct operation *op, const struct judgement *j, uint8_t ret[REPLAY_DIGEST_BYTES])
 {
 	const struct requirement *need = &j->need.requirement;
 	struct buf b = { 0 };

@@ -106,7 +106,8 @@ check_unique(
 		return config_out_of_memory(r);
 	for (i = 0; i < n; i++)
 		names[i] = *(const char *const *)((const char *)elements + i * size);
-	/* Not qsort(): glibc's asks the kernel how much memory there is, which our list forbids. */
+	/* Not qsort(): glibc's asks the kernel how much memory there is, which our list
+	 * forbids. */
 	if (heapsort(names, n, sizeof(*names), compare_names) < 0)
 		return config_out_of_memory(r);
 	for (i = 1; i < n; i++) {

@@ -5,8 +5,8 @@
  * order: config.broker, config.runtime*, config.provider*, config.tool*, then (config.ceiling
  * config.capability*) at most once and (config.grant config.capability*)*, config.end.
  * Everything is checked here: a configuration that was read is one that can be worked with,
- * down to each tool's schema and each grant's paths.  It never changes afterwards, and lives until the last who holds it releases it.  The
- * grants that count are copies of its own (standing.h).
+ * down to each tool's schema and each grant's paths.  It never changes afterwards, and lives
+ * until the last who holds it releases it.  The grants that count are copies (standing.h).
  */
 #ifndef BROKER_CONFIG_H
 #define BROKER_CONFIG_H

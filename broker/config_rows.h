@@ -26,7 +26,8 @@ struct config_reader {
 	size_t rows;						    /* of all kinds */
 	size_t runtimes, providers, tools, grants;		    /* of each kind */
 	bool in_ceiling, has_ceiling; /* capabilities are the ceiling's; there was one */
-	struct capability capabilities[AUTHORITY_CAPABILITIES_MAX]; /* of the last grant or ceiling */
+	/* of the last grant, or the ceiling */
+	struct capability capabilities[AUTHORITY_CAPABILITIES_MAX];
 	size_t ncapabilities;
 	int error;
 };

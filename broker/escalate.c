@@ -1,5 +1,6 @@
 #include "broker/call_private.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,7 +67,7 @@ resolve(struct operation *op, struct ask *a, struct slice request)
 	buf_add(&a->tool, tool.bytes.p, tool.bytes.n);
 	r = digest_value(op->broker->digest, arguments.raw, a->digest);
 	if (r < 0 || a->tool.failed)
-		return -1;
+		return -ENOMEM;
 	a->wanted = config_tool(op->config, tool.bytes);
 	if (a->wanted == NULL) {
 		a->unresolved = "not_registered";
@@ -77,7 +78,7 @@ resolve(struct operation *op, struct ask *a, struct slice request)
 	else
 		a->unresolved = j.code;
 	judge_finish(&j);
-	return a->path.failed ? -1 : 0;
+	return a->path.failed ? -ENOMEM : 0;
 }
 
 /* What the record says of it but what it was given by its ending. */

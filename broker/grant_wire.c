@@ -343,8 +343,8 @@ grant_pack(struct buf *b, const struct grant *g, const struct grant_facts *facts
 {
 	uint32_t pairs = 7;
 
-	pairs += (g->tool != NULL) + (g->parent != NULL) + (g->not_before_ms != 0) + (g->expires_at_ms != 0) +
-		 g->bounded + (g->purposes != NULL);
+	pairs += (g->tool != NULL) + (g->parent != NULL) + (g->not_before_ms != 0) +
+		 (g->expires_at_ms != 0) + g->bounded + (g->purposes != NULL);
 	if (facts != NULL)
 		pairs += 3 + (g->revoked_at_ms != 0);
 	pack_map(b, pairs);

@@ -37,7 +37,7 @@ bool grants_take_spent(struct grants *g, struct slice id, uint32_t spent);
  * void.
  */
 int grants_attach(struct grants *g, struct grant_set *set, char *err, size_t cap);
-/* After grants came into the set from elsewhere: those that the record says were revoked are. */
+/* After grants came into the set from elsewhere: what the record says is revoked is so. */
 void grants_reapply(struct grants *g);
 
 /*

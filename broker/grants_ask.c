@@ -49,11 +49,15 @@ grants_refuse_errno(struct client *c, uint32_t msgid, int error)
 		{ -ERANGE, "invalid_argument",
 		    "the grant is larger than a record may be, 64 KiB: give several", false },
 	};
+	size_t i = 0;
 
-	for (size_t i = 0; i < countof(rows); i++)
-		if (rows[i].error == error)
-			grants_refuse(c, msgid, rows[i].code, rows[i].retryable, "%s",
-			    rows[i].text);
+	while (i < countof(rows) && rows[i].error != error)
+		i++;
+	if (i < countof(rows))
+		grants_refuse(
+		    c, msgid, rows[i].code, rows[i].retryable, "%s", rows[i].text);
+	else /* whoever asks is answered, whatever it was */
+		grants_refuse(c, msgid, "internal", false, "%s", strerror(-error));
 }
 
 /* ---- list ----------------------------------------------------------------------------- */
@@ -200,8 +204,10 @@ handle_why(struct client *c, const struct message *m)
 	char subject[301], purpose[513];
 	const char *fault;
 
-	snprintf(subject, sizeof subject, "%.*s", (int)w->subject.n, (const char *)w->subject.p);
-	snprintf(purpose, sizeof purpose, "%.*s", (int)w->purpose.n, (const char *)w->purpose.p);
+	snprintf(
+	    subject, sizeof subject, "%.*s", (int)w->subject.n, (const char *)w->subject.p);
+	snprintf(
+	    purpose, sizeof purpose, "%.*s", (int)w->purpose.n, (const char *)w->purpose.p);
 	fault = address_fault(subject);
 	if (*fault != '\0')
 		grants_refuse(c, m->msgid, "invalid_argument", false, "subject: %s", fault);

@@ -96,7 +96,8 @@ static const struct {
 	[DERIVATION_depth_exhausted] = { "delegationDepth", "is not less than the parent's" },
 	[DERIVATION_capability_not_within_parent] = { "capabilities",
 	    "has one that lies in no single one of the parent's" },
-	[DERIVATION_purpose_not_within_parent] = { "purposes", "has one that the parent has not" },
+	[DERIVATION_purpose_not_within_parent] = { "purposes",
+	    "has one that the parent has not" },
 	[DERIVATION_window_not_within_parent] = { "notBefore and expiresAt",
 	    "are not within the parent's" },
 	[DERIVATION_issued_before_parent] = { "parent", "is issued later than now" },
@@ -116,8 +117,8 @@ issue_derive(struct issue *i, const struct msg_grant_issue *m, struct grant_refu
 	if (parent == NULL)
 		return grants_invalid(ret, "not_found", "parent", "there is no such grant");
 	if (m->has_issuer && !slice_is(m->issuer, parent->subject))
-		return grants_invalid(ret, chain_fault_name(CHAIN_issuer_not_parent_subject), "issuer",
-		    "is not the parent's subject: leave it out");
+		return grants_invalid(ret, chain_fault_name(CHAIN_issuer_not_parent_subject),
+		    "issuer", "is not the parent's subject: leave it out");
 	d = grant_derive(parent, &i->grant);
 	if (d != DERIVATION_ok)
 		return grants_invalid(
@@ -140,8 +141,8 @@ issue_check(struct issue *i, const struct msg_grant_issue *m, struct grant_refus
 	if (m->has_parent)
 		r = issue_derive(i, m, ret);
 	else if (i->grant.ncapabilities == 0)
-		r = grants_invalid(ret, derivation_name(DERIVATION_empty_capabilities), "capabilities",
-		    "names no capability");
+		r = grants_invalid(ret, derivation_name(DERIVATION_empty_capabilities),
+		    "capabilities", "names no capability");
 	if (r < 0)
 		return r;
 	/* Parent and configuration may go while the record is on its way. */

@@ -36,7 +36,8 @@ void grants_refuse(struct client *c, uint32_t msgid, const char *code, bool retr
 void grants_refuse_errno(struct client *c, uint32_t msgid, int error);
 
 /* Appends the grant as grant.list has it. */
-void grants_pack(const struct broker *b, const struct grant *g, uint64_t now_ms, struct buf *out);
+void grants_pack(
+    const struct broker *b, const struct grant *g, uint64_t now_ms, struct buf *out);
 
 /*
  * A grant that was refused for want of a record, and whose record may stand all the same: it

@@ -19,7 +19,7 @@ struct judgement {
 	struct resolved_requirement need; /* names this call, by the digest below: not moved */
 	struct decision decision;
 	uint8_t digest[AUTHORITY_DIGEST_BYTES]; /* keyed, of the canonical arguments (D-12) */
-	/* not decided, and `need` may count: which argument breaks which rule, never its value */
+	/* not decided: which argument breaks which rule, never its value; `need` may count */
 	char why[256];
 };
 

@@ -103,7 +103,8 @@ refuse_config(const struct fault *fault, const char *row)
 {
 	struct control c = { .verb = CONTROL_CONFIG_TAKEN, .error = EINVAL };
 
-	log_error("configuration: %s: %s: %s", row, fault->field != NULL ? fault->field : "frame",
+	log_error("configuration: %s: %s: %s", row,
+	    fault->field != NULL ? fault->field : "frame",
 	    fault->rule != NULL ? fault->rule : "unknown");
 	c.kind = config_fault_row(&c.index);
 	control_send(BROKER_FD_CONTROL, &c, NULL, 0);

@@ -541,7 +541,8 @@ operation_end(struct operation *op, enum ending ending)
 	if (op->ended) /* an outage of the journal, noticed on the way */
 		return;
 	op->ended = true;
-	/* Who has asked a person has ended its turn; what ended the runtime came after (D-2). */
+	/* Who has asked a person has ended its turn; what ended the runtime came after
+	 * (D-2). */
 	op->ending = op->turn != NULL && op->turn->ask != NULL ? ENDING_completed : ending;
 	call_interrupt_all(op);
 	if (op->turn != NULL) {

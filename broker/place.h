@@ -1,7 +1,7 @@
 /*
- * place: the calls that a provider runs at once, which wait for that, and which nobody waits for
- * any more.  Places go round between sessions; of a shared provider's the last quarter is for
- * sessions that have none.
+ * place: the calls that a provider runs at once, which wait for that, and which nobody waits
+ * for any more.  Places go round between sessions; of a shared provider's the last quarter is
+ * for sessions that have none.
  */
 #ifndef BROKER_PLACE_H
 #define BROKER_PLACE_H
@@ -9,9 +9,9 @@
 #include "broker/broker.h"
 
 /*
- * What is left of a call whose operation is over, at a provider that has not answered: enough to
- * name its answer, and for whoever asks what may still happen.  Session, operation and call may
- * be gone.
+ * What is left of a call whose operation is over, at a provider that has not answered: enough
+ * to name its answer, and for whoever asks what may still happen.  Session, operation and call
+ * may be gone.
  */
 struct late {
 	char operation[40], call[40];

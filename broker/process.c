@@ -128,7 +128,8 @@ pass_on(struct broker *broker, int fd, struct link *to)
 	if (r == 0)
 		r = pass_rows(broker, &b, NULL);
 	if (r >= 0)
-		r = r > 0 ? pass_rows(broker, &b, to) : -EPROTO; /* the broker lives there, at least */
+		/* The broker lives there, at least. */
+		r = r > 0 ? pass_rows(broker, &b, to) : -EPROTO;
 	buf_finish(&b);
 	return r;
 }

@@ -1,5 +1,6 @@
 #include "broker/provider.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "broker/place.h"
@@ -17,7 +18,7 @@
 #define PAUSE_FIRST_MS 100 /* before a shared one is made again; doubles from death to death */
 #define PAUSE_LAST_MS  5000
 #define STEADY_MS      10000 /* who has lived for so long begins with a short pause again */
-#define HELLO_MS       30000 /* a shared one that has not said hello by then is not waited for */
+#define HELLO_MS       30000 /* a shared one that has said no hello by then is not waited for */
 #define STOP_MS	       500 /* at the end: to answer, then to go of itself */
 
 static const struct link_handler provider_handler;
@@ -70,7 +71,8 @@ end_if_lost(struct child *p)
 {
 	if (p->lost == 0 || p->lost < p->running || place_is_left(p) || p->killed)
 		return;
-	log_warn("provider %s: every place that it has left is lost: it is ended", provider_id(p));
+	log_warn(
+	    "provider %s: every place that it has left is lost: it is ended", provider_id(p));
 	child_kill(p);
 }
 
@@ -154,7 +156,7 @@ provider_take_link(struct child *p, int fd)
 	p->link = link_open(
 	    p->broker->base, fd, ROLE_BROKER, ROLE_PROVIDER, &provider_handler, p);
 	if (p->link == NULL)
-		return -1;
+		return -ENOMEM;
 	p->born_at_ms = p->broker->now_ms;
 	if (is_shared(p)) {
 		p->hello_by_ms = p->broker->now_ms + HELLO_MS;
@@ -189,7 +191,8 @@ provider_gone(struct child *p, bool for_good)
 	if (is_shared(p))
 		provider_pause(p);
 	/* Of a shared one that does not come to its hello, the next call may find another. */
-	call_on_provider_gone(p, for_good || (is_shared(p) && p->starts >= PROVIDER_STARTS_MAX));
+	call_on_provider_gone(
+	    p, for_good || (is_shared(p) && p->starts >= PROVIDER_STARTS_MAX));
 	provider_arm(p);
 	if (is_shared(p))
 		shared_on_gone(p->shared);

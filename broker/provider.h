@@ -26,8 +26,8 @@ void provider_stop(struct child *p);
 /* As session_orphan(). */
 void provider_orphan(struct child *p);
 
-/* What session_events.c has for one: its link (`fd` is taken; 0, or -1 if memory is out), or
- * the supervisor's word. */
+/* What session_events.c has for one: its link (`fd` is taken; 0 or -ENOMEM), or the
+ * supervisor's word. */
 int provider_take_link(struct child *p, int fd);
 void provider_on_refused(struct child *p, const struct control *c);
 void provider_on_exit(struct child *p, const struct control *c);

@@ -131,7 +131,8 @@ take_grants(struct broker *b, const struct config *next, struct control *answer)
 		grants_reapply(b->grants);
 	if (r != -EEXIST)
 		return r;
-	log_error("configuration: grant %s: a grant that was given at run time has this id", id);
+	log_error(
+	    "configuration: grant %s: a grant that was given at run time has this id", id);
 	answer->kind = CONFIG_ROW_GRANT;
 	while (next->grants[answer->index].id != id)
 		answer->index++;

@@ -1,5 +1,6 @@
 #include "broker/session_private.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "broker/provider.h"
@@ -37,7 +38,7 @@ child_take_link(struct child *c, int fd)
 		return provider_take_link(c, fd);
 	c->link =
 	    link_open(c->broker->base, fd, ROLE_BROKER, ROLE_WORKER, &worker_handler, c);
-	return c->link != NULL ? 0 : -1;
+	return c->link != NULL ? 0 : -ENOMEM;
 }
 
 void

@@ -25,9 +25,10 @@ void standing_destroy(struct standing *s);
 
 /*
  * From now on the grants of `c`, generation `generation`, stand and no others of ours, and its
- * ceiling is the set's, for which `c` outlives the decisions: all of it, or nothing.  `at_ms` is when those that are gone were revoked.  Returns 0; -EEXIST, and
- * in `*ret_id` (of `c`) whose id a grant of somebody else has; -ENOSPC; -ENOMEM, before anything
- * has changed; -EIO if memory went out where there was no way back: the set has failed.
+ * ceiling is the set's, for which `c` outlives the decisions: all of it, or nothing.  `at_ms`
+ * is when those that are gone were revoked.  Returns 0; -EEXIST, and in `*ret_id` (of `c`)
+ * whose id a grant of somebody else has; -ENOSPC; -ENOMEM, before anything has changed; -EIO
+ * if memory went out where there was no way back: the set has failed.
  */
 int standing_replace(struct standing *s, const struct config *c, uint64_t generation,
     uint64_t at_ms, const char **ret_id);

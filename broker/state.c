@@ -352,7 +352,8 @@ state_settle(struct broker *b)
 	record_init(&r, b, NULL, "broker.started");
 	snprintf(detail, sizeof detail, "%zu open operations", open);
 	RECORD_TEXT(&r.m, detail, detail);
-	RECORD_SLICE(&r.m, digest, ((struct slice){ b->config->digest, sizeof b->config->digest }));
+	RECORD_SLICE(
+	    &r.m, digest, ((struct slice){ b->config->digest, sizeof b->config->digest }));
 	record_append(&r, JOURNAL_ENDING, NULL, NULL);
 	for (size_t i = 0; i < loading.npriors; i++) {
 		struct prior *p = &loading.priors[i];

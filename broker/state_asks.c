@@ -30,7 +30,8 @@ escalation_read(struct broker *b, struct slice map)
 	r = protocol_unpack(record.raw.p, record.raw.n, MSG_record, &m, &fault);
 	if (r < 0)
 		return r;
-	/* One that names no call has its id of a reason, which is nowhere; it grants nothing. */
+	/* One that names no call has its id of a reason, which is nowhere; it grants
+	 * nothing. */
 	if (m.has_path)
 		r = escalation_id(b->digest, &m, (struct slice){ 0 }, id);
 	if (r == 0 && m.has_path && !slice_is(m.escalation, id)) {

@@ -6,9 +6,7 @@
 #include "common/log.h"
 #include "common/walk.h"
 
-/*
- * What the record says of grants, in the ledger's pages, and into the set of the configuration's.
- */
+/* What the record says of grants, in the ledger's pages, and into the namespace's set. */
 
 int
 state_each_map(struct broker *b, struct slice list, int (*fn)(struct broker *, struct slice))
@@ -99,7 +97,8 @@ state_grants_attach(struct broker *b)
 
 	if (r == -EEXIST)
 		log_error("grant %s stands in the configuration and in the record, where it was "
-			  "issued: give the configuration's another id", id);
+			  "issued: give the configuration's another id",
+		    id);
 	else if (r < 0)
 		log_error("the grants of the record cannot be loaded, from %s on: %s", id,
 		    strerror(-r));

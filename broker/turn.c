@@ -1,5 +1,6 @@
 #include "broker/turn_private.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,17 +18,17 @@ turn_create(struct operation *op, const struct msg_operation_submit *m)
 	size_t n = strlen("agent:") + strlen(id) + 1;
 
 	if (t == NULL)
-		return -1;
+		return -ENOMEM;
 	op->turn = t;
 	t->agent = malloc(n);
 	t->catalogue = calloc(config->ntools + 1, sizeof *t->catalogue);
 	if (t->agent == NULL || t->catalogue == NULL)
-		return -1;
+		return -ENOMEM;
 	snprintf(t->agent, n, "agent:%s", id);
 	if (m->has_purpose && (t->purpose = slice_dup(m->purpose)) == NULL)
-		return -1;
+		return -ENOMEM;
 	if (turn_narrow(t, config, m) < 0)
-		return -1;
+		return -ENOMEM;
 	t->context = (struct context){
 		.actor = t->agent,
 		.authority = config->authority,
@@ -54,7 +55,8 @@ turn_create(struct operation *op, const struct msg_operation_submit *m)
 	if (op->deadline_at_ms != 0 && config->drain_grace_ms > 0)
 		t->drain_at_ms = op->deadline_at_ms > config->drain_grace_ms
 		    ? op->deadline_at_ms - config->drain_grace_ms : 1;
-	return t->message.failed || t->state.failed || t->input_metadata.failed ? -1 : 0;
+	return t->message.failed || t->state.failed || t->input_metadata.failed ? -ENOMEM
+	    : 0;
 }
 
 void

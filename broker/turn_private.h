@@ -13,7 +13,8 @@
 const char *turn_context_fault(
     const struct operation *op, const struct msg_operation_submit *m);
 
-/* Fills t->asked from `tools` and `namespaces`, which turn_submit_fault() let pass.  0 or -1. */
+/* Fills t->asked from `tools` and `namespaces`, which turn_submit_fault() let pass.  Returns 0
+ * or -ENOMEM. */
 int turn_narrow(
     struct turn *t, const struct config *config, const struct msg_operation_submit *m);
 

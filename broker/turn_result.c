@@ -41,8 +41,9 @@ turn_fail_as(struct turn *t, const struct wire_error *e)
 	t->retryable = e->retryable;
 }
 
-/* TU-53: a loop that asks for nothing new while its turn drains says that there is no outcome.  The
- * turn ends as it would at the deadline, and sooner; to say so at any other time fails it. */
+/* TU-53: a loop that asks for nothing new while its turn drains says that there is no outcome.
+ * The turn ends as it would at the deadline, and sooner; to say so at any other time fails
+ * it. */
 static bool
 is_drained(const struct turn *t, const struct message *m)
 {

@@ -1,5 +1,6 @@
 #include "broker/turn_private.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,7 +127,7 @@ turn_narrow(struct turn *t, const struct config *config, const struct msg_operat
 		return 0;
 	t->asked = calloc(config->ntools + 1, sizeof *t->asked);
 	if (t->asked == NULL)
-		return -1;
+		return -ENOMEM;
 	for (size_t i = 0; i < config->ntools; i++)
 		t->asked[i] = !m->has_tools;
 	if (m->has_tools) {

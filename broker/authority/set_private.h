@@ -127,7 +127,8 @@ offer_hash(uint64_t hash, uint32_t action)
 
 /* ---- family.c ---- */
 
-/* Room for one member more; 0, or -ENOMEM.  Then family_join() and family_leave() cannot fail. */
+/* Room for one member more; 0, or -ENOMEM.  Then family_join() and family_leave() cannot
+ * fail. */
 int family_reserve(struct grant_set *set, const struct grant *g);
 /* Finds a new member's parent, and its children among those who waited for it. */
 void family_join(struct grant_set *set, struct member *m);
