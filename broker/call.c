@@ -180,14 +180,19 @@ static void
 call_place(struct call *c)
 {
 	struct child *p = c->provider;
+	bool alone;
 
 	if (p->link == NULL && !provider_need(p)) {
 		call_unserved(c);
 		return;
 	}
 	c->state = CALL_WAITING;
+	alone = place_waiting(p) == NULL;
 	place_wait(c);
-	call_pump(p);
+	if (!alone)
+		call_pump(p);
+	else if (place_next(p) != NULL)
+		call_dispatch(c); /* it was looked at just now */
 }
 
 /* What changed while the record was on its way to the disk (D-7). */
