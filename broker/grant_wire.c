@@ -222,57 +222,6 @@ grant_read_record(struct zone *z, const struct msg_record *r, struct grant *ret,
 	return *fault == '\0' ? 0 : -EINVAL;
 }
 
-/* ---- copying -------------------------------------------------------------------------- */
-
-static const char *
-copy_text(struct zone *z, const char *text, bool *ok)
-{
-	const char *copy = text != NULL ? zone_text(z, slice_of(text)) : NULL;
-
-	*ok = *ok && (text == NULL || copy != NULL);
-	return copy;
-}
-
-static const char **
-copy_texts(struct zone *z, const char *const *texts, size_t n, bool *ok)
-{
-	const char **copy = texts != NULL ? zone_alloc(z, n, sizeof *copy) : NULL;
-
-	*ok = *ok && (texts == NULL || copy != NULL);
-	for (size_t i = 0; *ok && texts != NULL && i < n; i++)
-		copy[i] = copy_text(z, texts[i], ok);
-	return copy;
-}
-
-int
-grant_copy(struct zone *z, const struct grant *g, struct grant *ret)
-{
-	struct capability *all = zone_alloc(z, g->ncapabilities, sizeof *all);
-	bool ok = all != NULL;
-
-	for (size_t i = 0; ok && i < g->ncapabilities; i++) {
-		const struct capability *c = &g->capabilities[i];
-
-		all[i] = *c;
-		all[i].namespace = copy_text(z, c->namespace, &ok);
-		all[i].owner = copy_text(z, c->owner, &ok);
-		all[i].path.segment =
-		    copy_texts(z, (const char *const *)c->path.segment, c->path.n, &ok);
-		all[i].actions =
-		    copy_texts(z, (const char *const *)c->actions, c->nactions, &ok);
-	}
-	*ret = *g;
-	ret->capabilities = all;
-	ret->id = copy_text(z, g->id, &ok);
-	ret->subject = copy_text(z, g->subject, &ok);
-	ret->issuer = copy_text(z, g->issuer, &ok);
-	ret->namespace = copy_text(z, g->namespace, &ok);
-	ret->parent = copy_text(z, g->parent, &ok);
-	ret->tool = copy_text(z, g->tool, &ok);
-	ret->purposes = copy_texts(z, (const char *const *)g->purposes, g->npurposes, &ok);
-	return ok ? 0 : -ENOMEM;
-}
-
 /* ---- packing -------------------------------------------------------------------------- */
 
 static void

@@ -30,9 +30,6 @@ int grant_read_purposes(
 int grant_read_record(struct zone *z, const struct msg_record *r, struct grant *ret, char *err,
     size_t cap);
 
-/* A copy of which everything lies in the zone.  Returns 0 or -ENOMEM. */
-int grant_copy(struct zone *z, const struct grant *g, struct grant *ret);
-
 /* Appends one as a map; without its owner for who need not know. */
 void grant_pack_capability(struct buf *b, const struct capability *c, bool owner);
 /* Append a packed list. */

@@ -8,6 +8,7 @@
 
 #include "broker/authority/table.h"
 #include "broker/digest.h"
+#include "broker/grant_copy.h"
 #include "broker/grant_wire.h"
 #include "common/walk.h"
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "broker/authority/chain.h"
+#include "broker/grant_copy.h"
 #include "broker/grant_wire.h"
 #include "common/clock.h"
 #include "common/log.h"

@@ -7,6 +7,7 @@
 #include <sys/queue.h>
 
 #include "broker/authority/table.h"
+#include "broker/grant_copy.h"
 
 /* One grant, and the memory behind it in which all that it names lies. */
 struct item {
@@ -35,87 +36,14 @@ struct standing {
 	struct table memories;
 };
 
-/* ---- copies ---------------------------------------------------------------------------- */
-
-/* Where the next copied thing goes; with `at` NULL only `n` counts. */
-struct place {
-	uint8_t *at;
-	size_t n;
-};
-
-static void *
-put(struct place *p, const void *from, size_t n)
-{
-	void *to = p->at != NULL ? p->at + p->n : NULL;
-
-	if (to != NULL && n > 0)
-		memcpy(to, from, n);
-	p->n += (n + sizeof(void *) - 1) / sizeof(void *) * sizeof(void *);
-	return to;
-}
-
-static const char *
-put_text(struct place *p, const char *text)
-{
-	return text != NULL ? put(p, text, strlen(text) + 1) : NULL;
-}
-
-static const char **
-put_list(struct place *p, const char *const *texts, size_t n)
-{
-	const char **copy = put(p, texts, n * sizeof(*texts)), *text;
-	size_t i;
-
-	for (i = 0; i < n; i++) {
-		text = put_text(p, texts[i]);
-		if (copy != NULL)
-			copy[i] = text;
-	}
-	return copy;
-}
-
-/* Every pointer of a grant leads into the copy's own memory. */
-static void
-put_grant(struct place *p, const struct grant *g, struct grant *ret)
-{
-	struct capability *all, c;
-	size_t i;
-
-	*ret = *g;
-	ret->id = put_text(p, g->id);
-	ret->subject = put_text(p, g->subject);
-	ret->issuer = put_text(p, g->issuer);
-	ret->namespace = put_text(p, g->namespace);
-	ret->parent = put_text(p, g->parent);
-	ret->tool = put_text(p, g->tool);
-	if (g->purposes != NULL)
-		ret->purposes = put_list(p, g->purposes, g->npurposes);
-	all = put(p, g->capabilities, g->ncapabilities * sizeof(*all));
-	ret->capabilities = all;
-	for (i = 0; i < g->ncapabilities; i++) {
-		c = g->capabilities[i];
-		c.namespace = put_text(p, c.namespace);
-		c.owner = put_text(p, c.owner);
-		c.path.segment = put_list(p, c.path.segment, c.path.n);
-		c.actions = put_list(p, c.actions, c.nactions);
-		if (all != NULL)
-			all[i] = c;
-	}
-}
-
 static struct item *
 item_create(const struct grant *g)
 {
-	struct place p = { NULL, 0 };
-	struct grant copy;
-	struct item *item;
+	struct item *item = calloc(1, sizeof(*item) + grant_copy_bytes(g));
 
-	put_grant(&p, g, &copy);
-	item = calloc(1, sizeof(*item) + p.n);
 	if (item == NULL)
 		return NULL;
-	p = (struct place){ (uint8_t *)(item + 1), 0 };
-	put_grant(&p, g, &item->grant);
+	grant_copy_into(item + 1, g, &item->grant);
 	item->grant.spent = 0;
 	item->grant.users = 0;
 	return item;
