@@ -180,8 +180,11 @@ grants_take_issued(struct grants *g, const struct msg_record *r, char *err, size
 int
 grants_take_revoked(struct grants *g, struct slice id, uint64_t at_ms)
 {
-	struct grant_fact *f = grants_fact_make(g, id);
+	struct grant_fact *f = grants_fact(g, id);
 
+	if (f == NULL && g->facts.n >= GRANTS_FACTS_MAX)
+		return -ENOSPC;
+	f = grants_fact_make(g, id);
 	if (f == NULL)
 		return -ENOMEM;
 	if (f->revoked_at_ms == 0)

@@ -10,6 +10,9 @@
 #include "broker/authority/set.h"
 #include "broker/config.h"
 
+/* Ids of which the record may say something: issued, or a configuration's and revoked. */
+#define GRANTS_FACTS_MAX (2 * AUTHORITY_GRANTS_MAX)
+
 struct digest;
 struct grants;
 
@@ -23,7 +26,7 @@ void grants_destroy(struct grants *g);
  * What the record says, as the ledger reads it.  Each may be told twice: a ledger that dies
  * between two pages is followed by one that begins again.  Return 0; -EINVAL, with the
  * reason in `err`, for what no broker of this installation wrote; -ENOSPC, beyond
- * AUTHORITY_GRANTS_MAX; -ENOMEM.
+ * AUTHORITY_GRANTS_MAX, or GRANTS_FACTS_MAX of both; -ENOMEM.
  */
 int grants_take_issued(struct grants *g, const struct msg_record *r, char *err, size_t cap);
 int grants_take_revoked(struct grants *g, struct slice id, uint64_t at_ms);

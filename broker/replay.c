@@ -9,7 +9,6 @@
 
 /* Who has keys, and how many. */
 struct owner {
-	struct owner *next;
 	size_t n;
 	size_t bytes;
 	uint8_t actor[];
@@ -26,8 +25,7 @@ struct replay_entry {
 };
 
 struct replay {
-	struct table keys;
-	struct owner *owners;
+	struct table keys, owners;
 	TAILQ_HEAD(, replay_entry) bodies;
 	size_t nbodies, bytes;
 };
@@ -37,33 +35,33 @@ replay_create(void)
 {
 	struct replay *r = calloc(1, sizeof *r);
 
-	if (r == NULL || table_init(&r->keys) < 0) {
-		free(r);
+	if (r == NULL)
+		return NULL;
+	TAILQ_INIT(&r->bodies);
+	if (table_init(&r->keys) < 0 || table_init(&r->owners) < 0) {
+		replay_destroy(r);
 		return NULL;
 	}
-	TAILQ_INIT(&r->bodies);
 	return r;
 }
 
 void
 replay_destroy(struct replay *r)
 {
-	struct owner *o;
 	struct replay_entry *e;
 
 	if (r == NULL)
 		return;
-	for (size_t i = 0; i <= r->keys.mask; i++) {
+	for (size_t i = 0; r->keys.slots != NULL && i <= r->keys.mask; i++) {
 		e = r->keys.slots[i].item;
 		if (e != NULL)
 			buf_finish(&e->body);
 		free(e);
 	}
+	for (size_t i = 0; r->owners.slots != NULL && i <= r->owners.mask; i++)
+		free(r->owners.slots[i].item);
 	table_finish(&r->keys);
-	while ((o = r->owners) != NULL) {
-		r->owners = o->next;
-		free(o);
-	}
+	table_finish(&r->owners);
 	free(r);
 }
 
@@ -91,22 +89,22 @@ find(const struct replay *r, const uint8_t key[REPLAY_DIGEST_BYTES])
 	return e;
 }
 
-/* There are as many as there are agents. */
+/* There are as many as there are agents, or as a ledger says. */
 static struct owner *
 owner_get(struct replay *r, struct slice actor)
 {
+	uint64_t hash = hash_bytes(6, (const char *)actor.p, actor.n), at = hash;
 	struct owner *o;
 
-	for (o = r->owners; o != NULL; o = o->next)
+	while ((o = table_next(&r->owners, hash, &at)) != NULL)
 		if (slice_equal((struct slice){ o->actor, o->bytes }, actor))
 			return o;
-	o = calloc(1, sizeof *o + actor.n);
+	o = table_reserve(&r->owners, 1) == 0 ? calloc(1, sizeof *o + actor.n) : NULL;
 	if (o == NULL)
 		return NULL;
 	o->bytes = actor.n;
 	memcpy(o->actor, actor.p, actor.n);
-	o->next = r->owners;
-	r->owners = o;
+	table_put(&r->owners, hash, o);
 	return o;
 }
 
@@ -225,6 +223,8 @@ replay_restore(struct replay *r, const uint8_t key[REPLAY_DIGEST_BYTES],
 {
 	struct replay_entry *e = find(r, key);
 
+	if (e == NULL && r->keys.n >= REPLAY_RECORD_MAX)
+		return -ENOSPC;
 	if (e == NULL)
 		e = add(r, key, fingerprint, owner_get(r, actor));
 	if (e == NULL)

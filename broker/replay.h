@@ -22,6 +22,8 @@
 
 #define REPLAY_DIGEST_BYTES 32
 #define REPLAY_KEYS_MAX	    (1u << 18) /* of a namespace */
+/* of a record: a key of a call that did not start is free, and its record may be missing */
+#define REPLAY_RECORD_MAX   (2 * REPLAY_KEYS_MAX)
 #define REPLAY_ACTOR_MAX    (1u << 16) /* of them, of one actor: no flood shuts out another */
 #define REPLAY_BODIES_MAX   4096
 #define REPLAY_BYTES_MAX    (16u << 20) /* of all answers */
@@ -63,7 +65,8 @@ void replay_interrupt(struct replay *r, struct replay_entry *e);
 void replay_complete(struct replay *r, struct replay_entry *e,
     const struct msg_tool_invoke_reply *reply, uint64_t now_ms);
 
-/* What the record says: it is `state`, expired or interrupted.  Returns 0 or -ENOMEM. */
+/* What the record says: it is `state`, expired or interrupted.  Returns 0; -ENOSPC, beyond
+ * REPLAY_RECORD_MAX; -ENOMEM. */
 int replay_restore(struct replay *r, const uint8_t key[REPLAY_DIGEST_BYTES],
     const uint8_t fingerprint[REPLAY_DIGEST_BYTES], struct slice actor,
     enum replay_state state);

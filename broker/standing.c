@@ -140,6 +140,8 @@ memory_keep(struct standing *s, const char *id, size_t n, uint32_t spent)
 	if (m == NULL) {
 		if (spent == 0)
 			return 0;
+		if (s->memories.n >= STANDING_MEMORIES_MAX)
+			return -ENOSPC;
 		m = table_reserve(&s->memories, 1) == 0 ? malloc(sizeof(*m) + n) : NULL;
 		if (m == NULL)
 			return -ENOMEM;

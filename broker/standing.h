@@ -16,6 +16,9 @@
 #include "broker/authority/set.h"
 #include "broker/config.h"
 
+/* Grants that do not stand and of which uses are known. */
+#define STANDING_MEMORIES_MAX (2 * AUTHORITY_GRANTS_MAX)
+
 struct standing;
 
 /* None stands yet.  The set is borrowed.  NULL if memory is out. */
@@ -38,7 +41,7 @@ void standing_forget(struct standing *s, uint64_t oldest);
 
 /*
  * What the record says that is spent of the grant `id`, whether or not it stands now.
- * 0, or -ENOMEM.
+ * 0; -ENOMEM; -ENOSPC, beyond STANDING_MEMORIES_MAX.
  */
 int standing_spent(struct standing *s, struct slice id, uint32_t spent);
 /* Does a grant of this id stand, or is anything kept of one that did? */

@@ -2,6 +2,7 @@
  * Keys of calls: what is known of each, and what happens when there is no room (TU-70).
  */
 #include <check.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,12 @@ static struct replay_entry *
 begin(uint64_t n, const char *actor)
 {
 	return replay_begin(replay, key(n), print, slice_of(actor));
+}
+
+static int
+restore(uint64_t n, const char *actor)
+{
+	return replay_restore(replay, key(n), print, slice_of(actor), REPLAY_expired);
 }
 
 static void
@@ -158,6 +165,23 @@ START_TEST(without_room_nothing_begins_and_nothing_is_forgotten)
 }
 END_TEST
 
+/* A ledger is a process of its own, and may say what it likes. */
+START_TEST(a_record_without_end_is_refused)
+{
+	char actor[24];
+	uint64_t n;
+	int ret = 0;
+
+	for (n = 0; ret == 0 && n <= REPLAY_RECORD_MAX; n++) {
+		snprintf(actor, sizeof(actor), "agent:%u", (unsigned)n);
+		ret = restore(n, actor);
+	}
+	ck_assert_int_eq(ret, -ENOSPC);
+	ck_assert_uint_eq(n, REPLAY_RECORD_MAX + 1);
+	ck_assert_int_eq(restore(0, "agent:0"), 0); /* told twice, it is no other */
+}
+END_TEST
+
 START_TEST(every_state_that_is_a_refusal_has_its_code)
 {
 	ck_assert_str_eq(replay_code(REPLAY_conflict), "replay_conflict");
@@ -184,6 +208,7 @@ main(void)
 	tcase_add_test(t, the_record_says_it_again_and_nothing_changes);
 	tcase_add_test(t, answers_are_bounded_and_the_oldest_go);
 	tcase_add_test(t, without_room_nothing_begins_and_nothing_is_forgotten);
+	tcase_add_test(t, a_record_without_end_is_refused);
 	tcase_add_test(t, every_state_that_is_a_refusal_has_its_code);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
