@@ -54,7 +54,7 @@ caisson.serve(run)
 
 CONFIG = """providers:
   - {{ id: one, command: [/usr/bin/python3, -B, /app/a/b/one.py{word}], app: {app}, scope: shared,
-       concurrency: 4 }}
+       {more} }}
 tools:
   - name: one.do
     provider: one
@@ -72,7 +72,7 @@ grants:
 
 
 class Shared(Case):
-    def daemon(self, word=""):
+    def daemon(self, word="", more="concurrency: 4"):
         app = self.dir / "app"
         deep = app / "a" / "b"  # wire.py looks for what it belongs to further up
         deep.mkdir(parents=True)
@@ -80,7 +80,7 @@ class Shared(Case):
         (app / "agent.py").write_text(AGENT)
         for source in (wire.__file__, wire.SDK / "caisson.py"):
             shutil.copy(source, deep)
-        self.config = self.configure(more=CONFIG.format(app=app, word=word))
+        self.config = self.configure(more=CONFIG.format(app=app, word=word, more=more))
         return Daemon(self)
 
     def turn(self, d, way, **more):
@@ -134,6 +134,39 @@ class Shared(Case):
         for _ in range(2):
             self.assertEqual(self.turn(d, "answer"), {"code": "tool_execution_failed"})
         self.assertGreaterEqual(d.stderr().count("provider one has died (status 3)"), 4)
+        self.assertEqual(d.end(), 0)
+
+    def test_another_configuration_has_another_one(self):
+        d = self.daemon()
+        first = self.turn(d, "answer")
+        old, = self.providers()
+        with d.client() as peer:  # a turn that began under the old one keeps it
+            submit(peer, "never", timeoutMs=3000)
+            wait_for(lambda: self.providers()[0]["places"]["calls"] == 1, "its call")
+            self.config.write_text(self.config.read_text().replace("concurrency: 4",
+                                                                   "concurrency: 5"))
+            d.process.send_signal(signal.SIGHUP)
+            wait_for(lambda: self.turn(d, "answer")["calls"] == 1, "the new one")
+            self.assertEqual(len(self.providers()), 2)
+            self.assertIsNotNone(real.proc_text(old["pid"], "stat"))
+            ending(peer)
+        wait_for(lambda: real.proc_text(old["pid"], "stat") is None, "the end of the old one")
+        self.assertEqual((first["calls"], self.turn(d, "answer")["calls"] > 1), (1, True))
+        # Where nobody uses it, it goes at once.
+        self.config.write_text(self.config.read_text().replace("concurrency: 5",
+                                                               "concurrency: 6"))
+        d.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: self.providers() == [], "the end of the second")
+        self.assertEqual(self.turn(d, "answer")["calls"], 1)
+        self.assertEqual(d.end(), 0)
+
+    def test_one_that_waits_is_there_from_the_beginning(self):
+        d = self.daemon(more="warm: 1")
+        wait_for(lambda: [r["state"] for r in self.providers()] == ["warm"], "one that waits")
+        spare = self.providers()[0]["pid"]
+        self.assertEqual([self.turn(d, "answer")["calls"] for _ in range(2)], [1, 2])
+        running, = [r["pid"] for r in self.providers() if r["state"] == "running"]
+        self.assertEqual(running, spare)
         self.assertEqual(d.end(), 0)
 
     def test_the_brokers_death_takes_it_along(self):
