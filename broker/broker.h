@@ -171,6 +171,7 @@ struct turn {
 	char *agent; /* "agent:<runtime id>" */
 	char *purpose; /* its own; NULL: the configuration's */
 	const char *context_fault; /* code that it is denied with (TU-11), or NULL */
+	struct grant *admitted; /* the grant that admits it, held until that is on record */
 	bool *asked; /* for each tool of the configuration; NULL: all */
 	const struct config_tool **catalogue; /* effective tools */
 	size_t ncatalogue;
@@ -307,6 +308,7 @@ struct broker {
 	TAILQ_HEAD(, issue) issues; /* grants whose record is on its way */
 	size_t nissues;
 	TAILQ_HEAD(, revoking) revocations; /* whose record is not durable yet */
+	TAILQ_HEAD(, release) releases; /* of uses, likewise */
 	struct replay *replay;
 	struct buf scratch; /* for one event's body; empty between uses */
 	struct buf record; /* likewise for one record */
@@ -522,6 +524,8 @@ void call_pump(struct child *provider);
 void call_on_provider_gone(struct child *provider, bool for_good);
 /* The operation ends: every open call is recorded as what it was (D-10). */
 void call_interrupt_all(struct operation *op);
+/* The releases whose record never became durable; behind journal_destroy(). */
+void call_releases_finish(struct broker *b);
 
 /* ---- command.c ------------------------------------------------------------------------ */
 

@@ -54,34 +54,64 @@ outcome_record(struct operation *op, struct call *c, enum record_outcome outcome
 		call_replay_settle(c, REPLAY_interrupted, NULL);
 }
 
+/* A use that is given back once that is on record. */
+struct release {
+	struct broker *broker;
+	struct grant *grant;
+	TAILQ_ENTRY(release) link; /* broker.releases */
+};
+
+static void
+release_destroy(struct release *r)
+{
+	TAILQ_REMOVE(&r->broker->releases, r, link);
+	r->grant->users--;
+	free(r);
+}
+
+void
+call_releases_finish(struct broker *b)
+{
+	struct release *r;
+
+	while ((r = TAILQ_FIRST(&b->releases)) != NULL)
+		release_destroy(r);
+}
+
 static void
 release_on_record(void *arg, bool ok)
 {
-	struct grant *g = arg;
+	struct release *r = arg;
 
-	g->users--;
 	/* Only a release that stands in the record gives the use back (D-10). */
-	if (ok && g->spent > 0)
-		g->spent--;
+	if (ok)
+		standing_give_back(r->broker->standing, r->grant);
+	release_destroy(r);
 }
 
 /* The effect provably did not start: its use is given back. */
 static void
 call_release(struct broker *b, struct operation *op, struct call *c)
 {
+	struct release *release;
 	struct record r;
 
 	if (!c->reserved)
 		return;
 	c->reserved = false;
+	release = malloc(sizeof *release);
+	if (release == NULL)
+		return; /* it stays spent */
+	*release = (struct release){ .broker = b, .grant = c->grant };
+	release->grant->users++;
+	TAILQ_INSERT_TAIL(&b->releases, release, link);
 	record_init(&r, b, op, "grant.usage.released");
 	RECORD_TEXT(&r.m, call, c->id);
 	RECORD_TEXT(&r.m, grant, c->grant->id);
 	r.m.has_uses = true;
 	r.m.uses = 1;
-	c->grant->users++;
-	if (record_append(&r, JOURNAL_RELEASE, release_on_record, c->grant) < 0)
-		c->grant->users--;
+	if (record_append(&r, JOURNAL_RELEASE, release_on_record, release) < 0)
+		release_destroy(release);
 }
 
 /* Answers the worker and forgets the call. */
@@ -216,7 +246,7 @@ call_unreserve(struct call *c)
 
 	if (c->reserved && journal_lost(b->journal)) {
 		c->reserved = false;
-		c->grant->spent--;
+		standing_give_back(b->standing, c->grant);
 	}
 	call_release(b, c->operation, c);
 }

@@ -182,10 +182,13 @@ escalation_mark(struct issue *i, bool resolved)
 }
 
 static void
-refuse_outage(struct client *c, uint32_t msgid)
+refuse_outage(struct client *c, uint32_t msgid, bool lost)
 {
 	grants_refuse(c, msgid, "audit_unavailable", true,
-	    "the journal cannot be written, so nothing was given");
+	    lost ? "the journal cannot be written, so nothing was given"
+		 : "the journal cannot be written, so nothing was given; what of it is written "
+		   "is taken back as soon as it can be: should the broker end before, list "
+		   "the grants and revoke it");
 }
 
 static void
@@ -230,7 +233,7 @@ issue_on_record(void *arg, bool ok)
 		}
 	} else {
 		escalation_mark(i, false);
-		refuse_outage(i->client, i->msgid);
+		refuse_outage(i->client, i->msgid, journal_lost(b->journal));
 		if (journal_lost(b->journal))
 			grants_fact_drop(b->grants, i->fact);
 		else
@@ -310,7 +313,7 @@ grants_issue(struct client *c, uint32_t msgid, const struct msg_grant_issue *m)
 		if (r == -ERANGE || r == -ENOMEM)
 			grants_refuse_errno(c, msgid, r);
 		else
-			refuse_outage(c, msgid);
+			refuse_outage(c, msgid, true);
 	} else {
 		TAILQ_INSERT_TAIL(&b->issues, i, link);
 		b->nissues++;

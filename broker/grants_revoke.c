@@ -234,6 +234,11 @@ grants_revoke(struct client *c, uint32_t msgid, const struct msg_grant_revoke *m
 	const struct child *p;
 	struct session *s;
 
+	if (f != NULL && f->reserved) {
+		grants_refuse(c, msgid, "unavailable", true,
+		    "a grant of this id is being given, and is not on record yet: ask again");
+		return;
+	}
 	if (g == NULL && (f == NULL || f->revoked_at_ms == 0)) {
 		grants_refuse(c, msgid, "not_found", false, "there is no grant of this id");
 		return;

@@ -143,6 +143,7 @@ broker_init(struct broker *b)
 	escalations_init(&b->escalations);
 	TAILQ_INIT(&b->issues);
 	TAILQ_INIT(&b->revocations);
+	TAILQ_INIT(&b->releases);
 	b->replay = replay_create();
 	if (b->replay == NULL)
 		fatal("cannot start: out of memory");
@@ -161,6 +162,7 @@ broker_finish(struct broker *b)
 	shared_finish_all(b);
 	escalations_finish(&b->escalations);
 	grants_finish(b);
+	call_releases_finish(b);
 	replay_destroy(b->replay);
 	control_close(b);
 	for (unsigned i = 0; i < ENDED_KEPT; i++)

@@ -164,6 +164,18 @@ standing_spent(struct standing *s, struct slice id, uint32_t spent)
 	return 0;
 }
 
+void
+standing_give_back(struct standing *s, struct grant *g)
+{
+	size_t n = strlen(g->id);
+	struct grant *now = grant_set_find(s->set, g->id, n);
+	struct memory *m = memory_find(s, g->id, n);
+	uint32_t *spent = now != NULL ? &now->spent : m != NULL ? &m->spent : &g->spent;
+
+	if (*spent > 0)
+		--*spent;
+}
+
 bool
 standing_knows(const struct standing *s, struct slice id)
 {

@@ -44,6 +44,11 @@ void standing_forget(struct standing *s, uint64_t oldest);
  * 0; -ENOMEM; -ENOSPC, beyond STANDING_MEMORIES_MAX.
  */
 int standing_spent(struct standing *s, struct slice id, uint32_t spent);
+/*
+ * Gives back a use of `g`, which may have left the set since it was spent: uses go by the id,
+ * so that whoever has its place, or what is kept of it, has it back.
+ */
+void standing_give_back(struct standing *s, struct grant *g);
 /* Does a grant of this id stand, or is anything kept of one that did? */
 bool standing_knows(const struct standing *s, struct slice id);
 

@@ -35,8 +35,6 @@ turn_create(struct operation *op, const struct msg_operation_submit *m)
 		.owner = config->owner,
 		.namespace = config->namespace,
 		.purpose = t->purpose != NULL ? t->purpose : config->purpose,
-		.admitted_at_ms = clock_wall_ms(),
-		.revision = grant_set_revision(op->broker->grant_set),
 	};
 	t->context_fault = turn_context_fault(op, m);
 	t->ended_by = ended_by_envelope;
@@ -59,11 +57,21 @@ turn_create(struct operation *op, const struct msg_operation_submit *m)
 	    : 0;
 }
 
+/* Its admission is on record, or over. */
+static void
+turn_release(struct turn *t)
+{
+	if (t->admitted != NULL)
+		t->admitted->users--;
+	t->admitted = NULL;
+}
+
 void
 turn_destroy(struct turn *t)
 {
 	if (t == NULL)
 		return;
+	turn_release(t);
 	free(t->agent);
 	free(t->purpose);
 	free(t->asked);
@@ -81,24 +89,6 @@ turn_destroy(struct turn *t)
 }
 
 /* ---- admission ------------------------------------------------------------------------ */
-
-static void
-admitted_on_record(void *arg, bool ok)
-{
-	struct operation *op = arg;
-
-	broker_tick(op->broker);
-	op->records--;
-	if (op->ended) {
-		session_arm(op->session);
-		return;
-	}
-	/* An outage met while opening ends the turn; the runtime never ran (TU-55). */
-	if (!ok)
-		operation_end(op, ENDING_audit_unavailable);
-	else
-		session_start(op->session);
-}
 
 static int
 authority_record(struct operation *op)
@@ -144,6 +134,37 @@ admission_record(struct operation *op, const struct decision *d, const char *run
 	return ret;
 }
 
+/* Without authority or admission neither runtime nor catalogue is touched (TU-11, TU-14). */
+static void
+turn_deny(struct operation *op, const char *code)
+{
+	op->turn->status = "denied";
+	op->turn->code = code;
+	operation_end(op, ENDING_completed);
+}
+
+static void
+admitted_on_record(void *arg, bool ok)
+{
+	struct operation *op = arg;
+	struct decision d = authority_recheck(op->broker->grant_set, op->turn->admitted,
+	    &op->turn->context, clock_wall_ms());
+
+	broker_tick(op->broker);
+	op->records--;
+	turn_release(op->turn);
+	if (op->ended) {
+		session_arm(op->session);
+	} else if (!ok) { /* an outage met while opening: the runtime never ran (TU-55) */
+		operation_end(op, ENDING_audit_unavailable);
+	} else if (d.verdict != VERDICT_allowed) { /* the second look, as at a call (D-7) */
+		admission_record(op, &d, op->config->runtimes[op->runtime].id);
+		turn_deny(op, verdict_name(d.verdict));
+	} else {
+		session_start(op->session);
+	}
+}
+
 static int
 catalogue_record(struct operation *op)
 {
@@ -159,15 +180,6 @@ catalogue_record(struct operation *op)
 	if (ret < 0)
 		op->records--;
 	return ret;
-}
-
-/* Without authority or admission neither runtime nor catalogue is touched (TU-11, TU-14). */
-static void
-turn_deny(struct operation *op, const char *code)
-{
-	op->turn->status = "denied";
-	op->turn->code = code;
-	operation_end(op, ENDING_completed);
 }
 
 /* Effective: authorised, enabled, and asked for (TU-13). */
@@ -196,6 +208,9 @@ turn_admit(struct operation *op)
 	uint64_t now = clock_wall_ms();
 	struct decision d;
 
+	/* It sees what stands as it is admitted, not as it was submitted (TU-40, TU-41). */
+	t->context.admitted_at_ms = now;
+	t->context.revision = grant_set_revision(op->broker->grant_set);
 	if (t->context_fault != NULL) {
 		turn_deny(op, t->context_fault);
 		return;
@@ -213,6 +228,8 @@ turn_admit(struct operation *op)
 		turn_deny(op, verdict_name(d.verdict));
 		return;
 	}
+	t->admitted = d.grant;
+	d.grant->users++;
 	if (d.grant->bounded)
 		d.grant->spent++;
 	catalogue_fill(op, now);

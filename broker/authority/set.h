@@ -54,7 +54,8 @@ void grant_set_ceiling(struct grant_set *set, const struct ceiling *c);
 
 /* The grant of that id, whose text need not end with a NUL; NULL if there is none. */
 struct grant *grant_set_find(const struct grant_set *set, const char *id, size_t n);
-/* Is `g` this grant, or derived from it, at any depth that a chain in the set can have? */
+/* Is `g` this grant, or derived from it, at any depth that a chain in the set can have?  One
+ * that was taken out of the set is found by its id and its parent's. */
 bool grant_set_within(
     const struct grant_set *set, const struct grant *g, const struct grant *ancestor);
 size_t grant_set_size(const struct grant_set *set);

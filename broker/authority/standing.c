@@ -120,8 +120,13 @@ grant_set_within(
 	const struct member *m = member_find(set, g->id, strlen(g->id));
 	size_t i;
 
-	if (m == NULL || m->grant != g)
-		return g == ancestor; /* it is out of the set, and a call still runs under it */
+	/* It is out of the set, and a call still runs under it: another has taken its place,
+	 * or none.  Ids say where it hung. */
+	if (m == NULL || m->grant != g) {
+		if (strcmp(g->id, ancestor->id) == 0)
+			return true;
+		m = g->parent != NULL ? member_find(set, g->parent, strlen(g->parent)) : NULL;
+	}
 	for (i = 0; m != NULL && i < AUTHORITY_CHAIN_MAX; i++, m = m->parent)
 		if (m->grant == ancestor)
 			return true;

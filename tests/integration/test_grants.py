@@ -204,7 +204,8 @@ class Issue(Case):
         host = self.host()
         good = dict(subject="agent:test", capabilities=below("docs"))
         for change in ({"subject": 1}, {"subject": ""}, {"issuedAt": 1}, {"capabilities": {}},
-                       {"maxUses": 1 << 32}, {"id": "x" * 257}, {"expiresAt": -1}):
+                       {"maxUses": 1 << 32}, {"id": "x" * 257}, {"expiresAt": -1},
+                       {"expiresAt": 1e18}, {"id": "a\0b"}, {"subject": "agent:test\0b"}):
             with self.subTest(change):
                 client = host.client()
                 with self.assertRaises((Closed, AssertionError, OSError)):

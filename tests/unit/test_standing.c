@@ -263,6 +263,61 @@ START_TEST(uses_go_by_the_id)
 }
 END_TEST
 
+/* Of a call that was decided under a grant which meanwhile left the set. */
+START_TEST(a_use_comes_back_to_whoever_has_the_id)
+{
+	struct sample s;
+	struct grant g = grant("a", &s, "x"), *then;
+
+	g.bounded = true;
+	g.max_uses = 2;
+	ck_assert_int_eq(replace(&g, 1, 1), 0);
+	then = find("a");
+	then->users = 1;
+	then->spent = 2;
+	g.expires_at_ms = 1000;
+	ck_assert_int_eq(replace(&g, 1, 2), 0);
+	ck_assert_int_eq(decide("x"), VERDICT_grant_exhausted);
+	standing_give_back(standing, then);
+	ck_assert_uint_eq(find("a")->spent, 1);
+	ck_assert_int_eq(decide("x"), VERDICT_allowed);
+	/* And to what is kept of it while no file says it. */
+	ck_assert_int_eq(replace(NULL, 0, 3), 0);
+	standing_forget(standing, 3);
+	standing_give_back(standing, then);
+	ck_assert_int_eq(replace(&g, 1, 4), 0);
+	ck_assert_uint_eq(find("a")->spent, 0);
+	standing_give_back(standing, find("a")); /* there is no more */
+	ck_assert_uint_eq(find("a")->spent, 0);
+	then->users = 0;
+}
+END_TEST
+
+START_TEST(what_left_the_set_still_hangs_where_it_hung)
+{
+	struct sample s[2];
+	struct grant g[] = { grant("a", &s[0], "x"), grant("c", &s[1], "x") }, *then[2];
+
+	g[0].subject = g[1].issuer = "human:b";
+	g[0].delegation_depth = 1;
+	g[1].parent = "a";
+	ck_assert_int_eq(replace(g, 2, 1), 0);
+	for (int i = 0; i < 2; i++) {
+		then[i] = find(g[i].id);
+		then[i]->users = 1;
+		g[i].expires_at_ms = 1000;
+	}
+	ck_assert_int_eq(replace(g, 2, 2), 0);
+	for (int i = 0; i < 2; i++) {
+		ck_assert_ptr_ne(find(g[i].id), then[i]);
+		ck_assert(grant_set_within(set, then[i], find(g[i].id)));
+		ck_assert(grant_set_within(set, then[i], find("a")));
+	}
+	ck_assert(!grant_set_within(set, then[0], find("c")));
+	then[0]->users = then[1]->users = 0;
+}
+END_TEST
+
 START_TEST(a_revocation_on_record_outlives_every_reload)
 {
 	struct sample s;
@@ -371,6 +426,8 @@ suite(void)
 	tcase_add_test(tc, what_is_new_is_seen_by_the_next_turn_only);
 	tcase_add_test(tc, what_is_said_otherwise_is_another_grant);
 	tcase_add_test(tc, uses_go_by_the_id);
+	tcase_add_test(tc, a_use_comes_back_to_whoever_has_the_id);
+	tcase_add_test(tc, what_left_the_set_still_hangs_where_it_hung);
 	tcase_add_test(tc, a_revocation_on_record_outlives_every_reload);
 	tcase_add_test(tc, what_only_a_file_took_away_a_file_gives_back);
 	tcase_add_test(tc, the_id_of_another_s_grant_is_refused_and_nothing_changes);
