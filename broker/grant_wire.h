@@ -39,7 +39,7 @@ void grant_pack_purposes(struct buf *b, const struct grant *g);
 /* What grant.list says beside the grant itself. */
 struct grant_facts {
 	const char *origin; /* "configuration", "record" */
-	const char *state;  /* "active", "pending", "expired", "revoked", "exhausted" */
+	const char *state;  /* "active", ...: docs/PROTOCOL.md */
 };
 /*
  * Appends the grant as a map.  With `facts` NULL only what was issued: the form of which the
@@ -47,7 +47,8 @@ struct grant_facts {
  */
 void grant_pack(struct buf *b, const struct grant *g, const struct grant_facts *facts);
 
-/* "active", ... : of the grant itself, whatever became of its parent. */
+/* "active", "pending", "expired", "revoked", "exhausted": of the grant itself, whatever became of
+ * its parent. */
 const char *grant_state(const struct grant *g, uint64_t now_ms);
 
 #endif /* BROKER_GRANT_WIRE_H */

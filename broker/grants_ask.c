@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "broker/authority/chain.h"
 #include "broker/grant_wire.h"
 #include "broker/judge.h"
 #include "common/clock.h"
@@ -62,12 +63,29 @@ grants_refuse_errno(struct client *c, uint32_t msgid, int error)
 
 /* ---- list ----------------------------------------------------------------------------- */
 
+/* Of the grant, and where that is sound: why it can allow nothing in this namespace. */
+static const char *
+state_of(const struct broker *b, const struct grant *g, uint64_t now_ms)
+{
+	const char *state = grant_state(g, now_ms);
+	bool active = strcmp(state, "active") == 0;
+
+	if (!active && strcmp(state, "pending") != 0)
+		return state;
+	if (strcmp(g->issuer, b->config->authority) != 0 ||
+	    strcmp(g->namespace, b->config->namespace) != 0)
+		return "foreign";
+	if (active && authority_chain_fault(b->grant_set, g, now_ms) != CHAIN_ok)
+		return "orphaned";
+	return state;
+}
+
 void
 grants_pack(const struct broker *b, const struct grant *g, uint64_t now_ms, struct buf *out)
 {
 	struct grant_facts facts = {
 		.origin = grants_issued(b->grants, g) ? "record" : "configuration",
-		.state = grant_state(g, now_ms),
+		.state = state_of(b, g, now_ms),
 	};
 
 	grant_pack(out, g, &facts);

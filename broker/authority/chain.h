@@ -47,6 +47,13 @@ enum chain_fault grant_link_fault(const struct grant *child, const struct grant 
 enum chain_fault authority_parent_fault(
     const struct grant_set *set, const struct grant *parent, uint64_t now_ms);
 
+/*
+ * Does the chain above this grant stand, at this instant?  Nothing is said of the grant itself,
+ * and CHAIN_ok of one that is not in the set.  For who looks at a grant; calls are decided.
+ */
+enum chain_fault authority_chain_fault(
+    const struct grant_set *set, const struct grant *g, uint64_t now_ms);
+
 /* "capability_not_within_parent": as in the contract's vocabulary. */
 const char *derivation_name(enum derivation d);
 

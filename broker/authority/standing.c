@@ -154,6 +154,17 @@ member_standing(const struct grant_set *set, const struct member *m, const struc
 }
 
 enum chain_fault
+authority_chain_fault(const struct grant_set *set, const struct grant *g, uint64_t now_ms)
+{
+	const struct member *m = member_find(set, g->id, strlen(g->id));
+	const struct grant *link;
+
+	if (m == NULL || m->grant != g)
+		return CHAIN_ok;
+	return chain_judge(set, m, now_ms, set->revision, now_ms, &link);
+}
+
+enum chain_fault
 authority_parent_fault(const struct grant_set *set, const struct grant *parent, uint64_t now_ms)
 {
 	const struct member *m = member_find(set, parent->id, strlen(parent->id));

@@ -274,6 +274,25 @@ class Derive(Case):
                          ("root", ["test", "play"], 1 << 45))
         self.assertEqual(self.output(client), ["", "", "no_matching_grant"])
 
+    def test_what_can_allow_nothing_is_listed_as_such(self):
+        host = self.host(reads("tree/a", "new/a"), grants=[
+            TREE, grant("else", ["new"], ["read"], issuer="human:other")])
+        client = host.client()
+
+        def states():
+            return {g["id"]: g["state"] for g in listed(client)}
+        issue(client, below("tree"), parent="root", id="child")
+        given = issue(client, below("new"), issuer="agent:boss", id="boss")["grant"]
+        self.assertEqual(given["state"], "foreign")
+        before = states()
+        self.assertEqual([before[i] for i in ("root", "child", "else", "boss")],
+                         ["foreign", "active", "foreign", "foreign"])
+        self.assertEqual(self.output(client), ["", "no_matching_grant"])
+        client.call("grant.revoke", id="root")
+        after = states()
+        self.assertEqual([after[i] for i in ("root", "child")], ["revoked", "orphaned"])
+        self.assertNotEqual(self.output(client)[0], "")
+
     def test_every_way_to_be_wider_is_refused(self):
         client = self.host().client()
         good = dict(parent="root", subject="agent:test", capabilities=below("tree"))
@@ -317,9 +336,9 @@ class Derive(Case):
                                  capabilities=below("tree"))[0], "parent_not_delegable")
         client.call("grant.revoke", id="root")
         self.assertEqual(self.output(client), ["tool_unavailable"])
-        # Its own state is its own: what ended is its parent.
+        # It has neither expired nor been revoked itself: what ended is above it.
         self.assertEqual([(g["id"], g["state"]) for g in listed(client, subject="agent:test")],
-                         [("run", "active"), ("end", "active")])
+                         [("run", "active"), ("end", "orphaned")])
         why = client.call("grant.why", subject="agent:test", tool="files.read",
                           arguments={"path": "tree/a"})
         self.assertEqual((why["code"], why["cause"], why["detail"], why["closest"]),

@@ -347,6 +347,7 @@ START_TEST(sixteen_grants_are_a_chain_and_seventeen_are_not) /* TU-46 */
 	    authority_decide(set, &ctx, &read_docs_a, NOW).verdict, VERDICT_allowed);
 	ck_assert_int_eq(authority_parent_fault(set, &g[14], NOW), CHAIN_ok);
 	ck_assert_int_eq(authority_parent_fault(set, &g[15], NOW), CHAIN_too_long);
+	ck_assert_int_eq(authority_chain_fault(set, &g[15], NOW), CHAIN_ok);
 	grant_set_revoke(set, &g[0], 1500); /* the root ends all, at any depth */
 	d = authority_decide(set, &ctx, &read_docs_a, NOW);
 	ck_assert_int_eq(d.verdict, VERDICT_delegation_chain_invalid);
@@ -354,6 +355,8 @@ START_TEST(sixteen_grants_are_a_chain_and_seventeen_are_not) /* TU-46 */
 	ck_assert_ptr_eq(d.link, &g[1]);
 	ck_assert_int_eq(authority_parent_fault(set, &g[0], NOW), CHAIN_parent_inactive);
 	ck_assert_int_eq(authority_parent_fault(set, &g[3], NOW), CHAIN_parent_inactive);
+	ck_assert_int_eq(authority_chain_fault(set, &g[15], NOW), CHAIN_parent_inactive);
+	ck_assert_int_eq(authority_chain_fault(set, &g[0], NOW), CHAIN_ok); /* it has none */
 	grant_set_destroy(set);
 	set = grant_set_create(REVOCATION_immediate);
 	long_chain(g, 17, id, set);
