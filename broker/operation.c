@@ -334,8 +334,8 @@ message_pack(struct buf *b, const struct operation *op, bool recorded)
 		snprintf(text, sizeof text, "%s; what it became is here, and nowhere on record",
 		    e->doc);
 	else
-		snprintf(text, sizeof text, "%s%s%s", e->doc, detail[0] != '\0' ? ": " : "",
-		    detail);
+		snprintf(text, sizeof text, "%s%s%s%s", e->doc, detail[0] != '\0' ? ": " : "",
+		    op->ending == ENDING_exited ? "status " : "", detail);
 	pack_str(b, text);
 }
 
@@ -508,6 +508,8 @@ ended_record(struct operation *op)
 	r.m.outcome = e->operation_code[0] == '\0' ? record_outcome_succeeded
 	    : op->ending == ENDING_canceled	 ? record_outcome_canceled
 						 : record_outcome_failed;
+	if (op->turn != NULL && strcmp(op->turn->status, "failed") == 0)
+		r.m.outcome = record_outcome_failed; /* also where its operation is completed */
 	if (op->turn != NULL && strcmp(op->turn->status, "denied") == 0)
 		r.m.outcome = record_outcome_denied;
 	if (op->turn != NULL && op->turn->ask != NULL)

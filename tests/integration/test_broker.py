@@ -144,6 +144,8 @@ class Turn(Turns, unittest.TestCase):
             self.assertEqual(turn["status"], status, outcome)
             self.assertEqual(turn.get("error", {}).get("code"), code, outcome)
             self.assertEqual(self.event["type"], "completed")
+            # Whoever asks the record for what failed finds it.
+            self.assertEqual(self.record("operation.ended")["outcome"], status)
 
     def test_metadata_precedence(self):  # TU-6
         def work(child, params):
