@@ -256,6 +256,7 @@ audit_main(const struct options *o, int argc, char **argv)
 {
 	static const char *const verbs[] = { "show", "verify", "query" };
 	struct audit_options a = { .state_dir = o->state, .run_id = o->run };
+	const char *fault;
 	size_t i;
 
 	(void)argc;
@@ -264,7 +265,8 @@ audit_main(const struct options *o, int argc, char **argv)
 		if (o->nwords == 1 && strcmp(o->words[0], verbs[i]) == 0)
 			break;
 	if (i == countof(verbs)) {
-		text_say("audit: needs show, verify or query");
+		text_say("audit: needs show, verify or query%s",
+		    o->nwords > 1 ? ", and nothing else" : "");
 		return EXIT_UNABLE;
 	}
 	a.verb = (enum audit_verb)i;
@@ -274,6 +276,12 @@ audit_main(const struct options *o, int argc, char **argv)
 	a.has_expect = o->has_expect;
 	if (o->has_expect && !hex_decode(o->expect, a.expect, sizeof(a.expect))) {
 		text_say("audit: --expect: not 64 hexadecimal digits");
+		return EXIT_UNABLE;
+	}
+	if (o->has_principal && (fault = options_address_fault(o->principal)) != NULL) {
+		text_say("audit: --principal: \"%.80s\" %s, expected human:ID, agent:ID, group:ID or "
+			 "service:ID",
+		    o->principal, fault);
 		return EXIT_UNABLE;
 	}
 	set_filter(o, &a.filter);

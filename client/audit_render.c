@@ -164,11 +164,12 @@ add_constraints(struct buf *out, struct slice map)
 	struct value v;
 	uint32_t i;
 
+	add_part(out, "  escalation ", text_of(map, "escalation"));
 	add_part(out, "  derived from ", text_of(map, "parent"));
 	add_part(out, "  issued by ", text_of(map, "issuer"));
 	add_instant(out, "  from ", map, "notBefore");
 	add_instant(out, "  until ", map, "expiresAt");
-	add_number(out, "  %llu uses", map, "maxUses");
+	add_number(out, "  uses at most %llu", map, "maxUses");
 	if (uint_of(map, "delegationDepth") > 0)
 		add_number(out, "  %llu deep", map, "delegationDepth");
 	if (value_get(map, "purposes", &v) && v.type == VALUE_ARRAY) {

@@ -300,15 +300,18 @@ class Audit(Case):
                        **self.GRANTED)
         journal.append("grant.issued", **{**self.GRANTED, "grant": "g-3"})
         journal.append("grant.revoked", grant="g-2", subject="agent:b", by=0)
+        journal.append("escalation.requested", outcome="escalated", escalation="e-1",
+                       reason="escalation_requested")
         lines = [re.split("  +", line.strip()) for line in self.audit("show")[0].splitlines()[2:]]
         self.assertEqual([line[1:] for line in lines], [
             ["grant.issued", "agent:b may read,list:workspace:docs/**, *:db:.@human:x",
              "grant g-2", "derived from g-1", "issued by human:o\\x1b",
-             "from 2023-11-14 22:13:20", "until 2023-11-14 22:14:20", "3 uses", "2 deep",
+             "from 2023-11-14 22:13:20", "until 2023-11-14 22:14:20", "uses at most 3", "2 deep",
              "for run, a\\x0ab", "by uid 7"],
             ["grant.issued", "agent:b may read,list:workspace:docs/**, *:db:.@human:x",
              "grant g-3", "issued by human:o\\x1b", "by uid 7"],
-            ["grant.revoked", "agent:b", "grant g-2", "by uid 0"]])
+            ["grant.revoked", "agent:b", "grant g-2", "by uid 0"],
+            ["escalation.requested", "escalated", "escalation e-1", "escalation_requested"]])
 
     def test_query_filters(self):
         journal = self.journal().story()

@@ -541,8 +541,8 @@ class OfADaemon(Grants):
         lines = out.splitlines()
         self.assertEqual(len(lines), 3, out)
         self.assertRegex(lines[1], "grant.issued +agent:b may read:workspace:docs/\\*\\*  grant "
-                         "g-1  issued by human:operator  until 2100-01-01 00:00:00  3 uses  by "
-                         f"uid {os.geteuid()}")
+                         "g-1  issued by human:operator  until 2100-01-01 00:00:00  "
+                         f"uses at most 3  by uid {os.geteuid()}")
         self.assertRegex(lines[2], f"grant.revoked .*  grant g-1  by uid {os.geteuid()}")
         self.assertEqual([r["type"] for r in self.found("--principal", "agent:b")],
                          ["grant.issued", "grant.revoked"])
