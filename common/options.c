@@ -8,6 +8,10 @@
 
 #include "common/util.h"
 
+/* Columns of --help: the options, and what they do. */
+#define USAGE_LEFT  28
+#define USAGE_RIGHT (96 - 2 - USAGE_LEFT - 2)
+
 #define ROW(field, member, name, letter, kind, commands, metavar, max, doc)                    \
 	{ name, letter, kind, commands, metavar, max, offsetof(struct options, has_##field),   \
 		offsetof(struct options, member), doc },
@@ -535,6 +539,35 @@ options_command(const char *name)
 	return 0;
 }
 
+/* As much of the text as a line of the second column holds, up to a space. */
+static size_t
+usage_line(const char *text)
+{
+	size_t n = strlen(text), last = USAGE_RIGHT;
+
+	if (n <= USAGE_RIGHT)
+		return n;
+	while (last > 0 && text[last] != ' ')
+		last--;
+	return last > 0 ? last : n;
+}
+
+static void
+usage_row(FILE *f, const char *left, const char *doc)
+{
+	size_t n = usage_line(doc);
+
+	if (strlen(left) > USAGE_LEFT) {
+		fprintf(f, "  %s\n", left);
+		left = "";
+	}
+	fprintf(f, "  %-*s  %.*s\n", USAGE_LEFT, left, (int)n, doc);
+	for (doc += n; *doc == ' '; doc += n) {
+		n = usage_line(++doc);
+		fprintf(f, "  %-*s  %.*s\n", USAGE_LEFT, "", (int)n, doc);
+	}
+}
+
 void
 options_usage(FILE *f, const char *program, enum command command)
 {
@@ -555,9 +588,6 @@ options_usage(FILE *f, const char *program, enum command command)
 		snprintf(left, sizeof(left), "%c%c%s--%s%s%s", d->letter ? '-' : ' ',
 		    d->letter ? d->letter : ' ', d->letter ? ", " : "  ", d->name,
 		    d->metavar != NULL ? " " : "", d->metavar != NULL ? d->metavar : "");
-		if (strlen(left) > 28)
-			fprintf(f, "  %s\n  %-28s  %s\n", left, "", d->doc);
-		else
-			fprintf(f, "  %-28s  %s\n", left, d->doc);
+		usage_row(f, left, d->doc);
 	}
 }

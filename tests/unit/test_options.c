@@ -362,6 +362,9 @@ START_TEST(every_option_is_in_the_usage_of_its_commands_only)
 			ck_assert_msg((s != NULL) == ((d->commands & c->command) != 0),
 			    "%s: %s", c->name, name);
 		}
+		/* Behind the synopsis and what it does, whole words in lines that a terminal shows. */
+		for (s = strstr(text, "\n\n"); s != NULL && *++s != '\0'; s = strchr(s, '\n'))
+			ck_assert_msg(strcspn(s, "\n") <= 96, "%s: %.100s", c->name, s);
 		free(text);
 	}
 }
