@@ -58,7 +58,8 @@ static const char *const statements[STATEMENT_MAX] = {
 	[STATEMENT_ESCALATION] = "INSERT OR REPLACE INTO escalations VALUES(?, ?, 0, ?)",
 	[STATEMENT_ESCALATIONS_TRIM] =
 	    "DELETE FROM escalations WHERE (SELECT count(*) FROM escalations) > ?"
-	    " AND count = (SELECT count FROM escalations ORDER BY resolved DESC, count LIMIT 1)",
+	    " AND count = (SELECT count FROM escalations"
+	    " ORDER BY resolved DESC, count LIMIT 1)",
 	[STATEMENT_RESOLVED] = "UPDATE escalations SET resolved = 1 WHERE id = ?",
 	[STATEMENT_KEY] = "INSERT OR REPLACE INTO keys VALUES(?, ?, ?, ?, ?, 0)",
 	[STATEMENT_KEY_FREE] = "DELETE FROM keys WHERE call = ?",

@@ -176,9 +176,8 @@ on_checked(struct index *x, uint64_t count, const struct entry *e)
 static int
 on_released(struct index *x, uint64_t count, const struct entry *e)
 {
-	const struct msg_record *r = &e->record;
 	(void)count;
-	return use(x, STATEMENT_RELEASE, r);
+	return use(x, STATEMENT_RELEASE, &e->record);
 }
 
 /* The record itself: what was issued is believed by its digest, which is of all of it. */
@@ -186,7 +185,6 @@ static int
 on_issued(struct index *x, uint64_t count, const struct entry *e)
 {
 	sqlite3_stmt *s;
-
 	int ret;
 
 	if (!e->record.has_grant)

@@ -4,6 +4,8 @@
 #include "common/walk.h"
 #include "ledger/index_private.h"
 
+#define DIGEST_BYTES 32 /* of a key, and of what a call means (protocol.def) */
+
 int
 index_locate(struct index *x, uint64_t count, struct entry *ret)
 {
@@ -236,77 +238,88 @@ add_operation(struct index *x, struct buf *out, sqlite3_stmt *s)
 	return ret;
 }
 
+/* Two columns from `first` on, as a map. */
 static int
-add_use(struct index *x, struct buf *out, sqlite3_stmt *s)
+add_pair(struct buf *out, sqlite3_stmt *s, int first, const char *one, const char *two)
 {
 	uint32_t pairs = 0;
 
-	(void)x;
 	pack_map(out, 2);
-	add_member(out, &pairs, s, 0, "grant");
-	add_member(out, &pairs, s, 1, "spent");
+	add_member(out, &pairs, s, first, one);
+	add_member(out, &pairs, s, first + 1, two);
 	return 0;
 }
 
-/* The record as it stands; what is damaged is no value. */
 static int
-add_grant(struct index *x, struct buf *out, sqlite3_stmt *s)
+add_use(struct index *x, struct buf *out, sqlite3_stmt *s)
 {
-	const uint8_t *p = sqlite3_column_blob(s, 1);
-	size_t n = (size_t)sqlite3_column_bytes(s, 1);
-	struct fault fault;
-
 	(void)x;
-	if (p == NULL || walk_value(p, n, &fault) < 0)
-		return -EUCLEAN;
-	buf_add(out, p, n);
-	return 0;
+	return add_pair(out, s, 0, "grant", "spent");
 }
 
 static int
 add_revocation(struct index *x, struct buf *out, sqlite3_stmt *s)
 {
-	uint32_t pairs = 0;
-
 	(void)x;
-	pack_map(out, 2);
-	add_member(out, &pairs, s, 1, "grant");
-	add_member(out, &pairs, s, 2, "at");
+	return add_pair(out, s, 1, "grant", "at");
+}
+
+/* A record as it stands; what is damaged is no value. */
+static int
+add_record(struct buf *out, sqlite3_stmt *s, int column)
+{
+	const uint8_t *p = sqlite3_column_blob(s, column);
+	size_t n = (size_t)sqlite3_column_bytes(s, column);
+	struct fault fault;
+
+	if (p == NULL || walk_value(p, n, &fault) < 0)
+		return -EUCLEAN;
+	buf_add(out, p, n);
 	return 0;
+}
+
+static int
+add_grant(struct index *x, struct buf *out, sqlite3_stmt *s)
+{
+	(void)x;
+	return add_record(out, s, 1);
 }
 
 static int
 add_escalation(struct index *x, struct buf *out, sqlite3_stmt *s)
 {
-	const uint8_t *p = sqlite3_column_blob(s, 2);
-	size_t n = (size_t)sqlite3_column_bytes(s, 2);
-	struct fault fault;
-
 	(void)x;
-	if (p == NULL || walk_value(p, n, &fault) < 0)
-		return -EUCLEAN;
 	pack_map(out, 2);
-	pack_str(out, "record");
-	buf_add(out, p, n);
 	pack_str(out, "resolved");
 	pack_bool(out, sqlite3_column_int(s, 1) != 0);
+	pack_str(out, "record");
+	return add_record(out, s, 2);
+}
+
+static int
+add_digest(struct buf *out, sqlite3_stmt *s, int column, const char *name)
+{
+	const void *p = sqlite3_column_blob(s, column);
+
+	if (p == NULL || sqlite3_column_bytes(s, column) != DIGEST_BYTES)
+		return -EUCLEAN;
+	pack_str(out, name);
+	pack_bin(out, p, DIGEST_BYTES);
 	return 0;
 }
 
 static int
 add_key(struct index *x, struct buf *out, sqlite3_stmt *s)
 {
-	static const char *const names[] = { "key", "fingerprint" };
+	const void *actor = sqlite3_column_text(s, 3);
 
 	(void)x;
 	pack_map(out, 4);
-	for (int i = 0; i < 2; i++) {
-		pack_str(out, names[i]);
-		pack_bin(out, sqlite3_column_blob(s, 1 + i),
-		    (size_t)sqlite3_column_bytes(s, 1 + i));
-	}
+	if (actor == NULL || add_digest(out, s, 1, "key") < 0 ||
+	    add_digest(out, s, 2, "fingerprint") < 0)
+		return -EUCLEAN;
 	pack_str(out, "actor");
-	pack_str_n(out, sqlite3_column_text(s, 3), (size_t)sqlite3_column_bytes(s, 3));
+	pack_str_n(out, actor, (size_t)sqlite3_column_bytes(s, 3));
 	pack_str(out, "settled");
 	pack_bool(out, sqlite3_column_int(s, 4) != 0);
 	return 0;

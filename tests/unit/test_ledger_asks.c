@@ -1,53 +1,7 @@
 /*
  * What the index keeps of asks and of keys of calls, for a broker that starts (D-16).
  */
-#include <check.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "common/limits.h"
-#include "common/records.h"
-#include "common/util.h"
-#include "common/walk.h"
-#include "ledger/index.h"
-
-static struct index *x;
-static struct position at;
-
-static void
-setup(void)
-{
-	at = (struct position){ 0 };
-	ck_assert_int_eq(index_open(-1, &x), 0);
-}
-
-static void
-teardown(void)
-{
-	index_close(x);
-}
-
-static void
-add(const struct msg_record *r)
-{
-	struct buf map = { 0 };
-	struct entry e = { .record = *r };
-
-	ck_assert_int_eq(protocol_pack(&map, MSG_record, r), 0);
-	e.map = buf_slice(&map);
-	at.count++;
-	ck_assert_int_eq(index_add(x, &e, &at), 0);
-	buf_finish(&map);
-}
-
-#define SET(r, field, slice) ((r)->has_##field = true, (r)->field = (slice))
-
-static struct msg_record
-record(const char *type)
-{
-	return (struct msg_record){ .id = slice_of("r-1"), .type = slice_of(type),
-		.at = 1000 + at.count };
-}
+#include "tests/unit/index_fixture.h"
 
 /* ---- asks ------------------------------------------------------------------------------ */
 
@@ -82,7 +36,6 @@ asks(void)
 	size_t n = 0;
 
 	text[0] = '\0';
-	ck_assert_int_eq(index_commit(x), 0);
 	do {
 		struct slice in;
 
@@ -185,7 +138,6 @@ keys(void)
 	size_t n = 0;
 
 	text[0] = '\0';
-	ck_assert_int_eq(index_commit(x), 0);
 	ck_assert_int_eq(index_state(x, 0, 1 << 20, &s), 0);
 	in = buf_slice(&s.items[INDEX_KEYS]);
 	for (uint32_t i = 0; i < s.n[INDEX_KEYS]; i++) {
@@ -236,6 +188,34 @@ START_TEST(a_key_of_what_did_not_start_is_free) /* TU-71 */
 }
 END_TEST
 
+/* ---- damage ---------------------------------------------------------------------------- */
+
+/* What somebody else has written into the file. */
+static void
+damage(const char *sql)
+{
+	ck_assert_int_eq(sqlite3_exec(x->db, sql, NULL, NULL, NULL), SQLITE_OK);
+	ck_assert_int_gt(sqlite3_changes(x->db), 0);
+}
+
+START_TEST(a_damaged_row_is_no_state)
+{
+	static const char *const rows[] = { "UPDATE escalations SET record = NULL",
+		"UPDATE escalations SET record = x'c1'", "UPDATE grants SET record = x'8161'",
+		"UPDATE keys SET fingerprint = NULL", "UPDATE keys SET key = x'00'",
+		"UPDATE keys SET actor = NULL" };
+	struct index_state s;
+
+	add_ask("a");
+	add_grant("g", NULL);
+	add_decision("c", "k", "f");
+	ck_assert_int_eq(index_state(x, 0, 1 << 20, &s), 0);
+	index_state_finish(&s);
+	damage(rows[_i]);
+	ck_assert_int_eq(index_state(x, 0, 1 << 20, &s), -EUCLEAN);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -250,6 +230,7 @@ main(void)
 	tcase_add_test(t, asks_are_bounded_and_resolved_ones_go_first);
 	tcase_add_test(t, a_key_is_open_until_its_call_is_settled);
 	tcase_add_test(t, a_key_of_what_did_not_start_is_free);
+	tcase_add_loop_test(t, a_damaged_row_is_no_state, 0, 6);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

@@ -2,52 +2,12 @@
  * What the index keeps of grants for a broker that starts: those that were issued, in order,
  * those that were revoked, and pages of them that fit a frame.  D-16.
  */
-#include <check.h>
-#include <errno.h>
-#include <stdio.h>
-
-#include "common/records.h"
-#include "common/util.h"
-#include "common/walk.h"
-#include "ledger/index.h"
-
-static struct index *x;
-static struct position at;
-
-static void
-setup(void)
-{
-	at = (struct position){ 0 };
-	ck_assert_int_eq(index_open(-1, &x), 0);
-}
-
-static void
-teardown(void)
-{
-	index_close(x);
-}
-
-static void
-add(const struct msg_record *r)
-{
-	struct buf map = { 0 };
-	struct entry e = { .record = *r };
-
-	ck_assert_int_eq(protocol_pack(&map, MSG_record, r), 0);
-	e.map = buf_slice(&map);
-	at.count++;
-	ck_assert_int_eq(index_add(x, &e, &at), 0);
-	ck_assert_int_eq(index_commit(x), 0);
-	buf_finish(&map);
-}
-
-#define SET(r, field, slice) ((r)->has_##field = true, (r)->field = (slice))
+#include "tests/unit/index_fixture.h"
 
 static void
 add_issued(const char *id, const char *subject, uint32_t actions)
 {
-	struct msg_record r = { .id = slice_of("r-1"), .type = slice_of("grant.issued"),
-		.at = 1000 + at.count };
+	struct msg_record r = record("grant.issued");
 	struct buf list = { 0 };
 
 	pack_array(&list, actions);
@@ -64,8 +24,7 @@ add_issued(const char *id, const char *subject, uint32_t actions)
 static void
 add_revoked(const char *id)
 {
-	struct msg_record r = { .id = slice_of("r-1"), .type = slice_of("grant.revoked"),
-		.at = 1000 + at.count };
+	struct msg_record r = record("grant.revoked");
 
 	if (id != NULL)
 		SET(&r, grant, slice_of(id));
@@ -75,8 +34,7 @@ add_revoked(const char *id)
 static void
 add_use(const char *id)
 {
-	struct msg_record r = { .id = slice_of("r-1"),
-		.type = slice_of("authorization.checked"), .at = 1000 + at.count };
+	struct msg_record r = record("authorization.checked");
 
 	SET(&r, grant, slice_of(id));
 	r.has_uses = r.has_outcome = true;
@@ -85,14 +43,41 @@ add_use(const char *id)
 	add(&r);
 }
 
+/* The items of one list of a page, as text, and how many values they are. */
+static uint32_t
+read_list(const struct index_state *s, enum index_list which, struct buf *text)
+{
+	static const char *const words[INDEX_LISTS][2] = { [INDEX_GRANTS] = { "grant",
+							       "subject" },
+		[INDEX_REVOCATIONS] = { "grant", "at" }, [INDEX_USES] = { "grant", "spent" } };
+	struct slice in = buf_slice(&s->items[which]);
+	uint32_t n, nodes = 0;
+	unsigned depth;
+
+	for (uint32_t i = 0; i < s->n[which]; i++) {
+		struct value map = value_skip(&in), a, b;
+		char line[64];
+
+		value_measure(map.raw, &depth, &n);
+		nodes += n;
+		ck_assert(value_get(map.raw, words[which][0], &a) &&
+			  value_get(map.raw, words[which][1], &b));
+		if (b.type == VALUE_STR)
+			snprintf(line, sizeof(line), "%.*s %.*s, ", (int)a.bytes.n, a.bytes.p,
+			    (int)b.bytes.n, b.bytes.p);
+		else
+			snprintf(line, sizeof(line), "%.*s %u, ", (int)a.bytes.n, a.bytes.p,
+			    (unsigned)b.uint);
+		buf_add(text, line, strlen(line));
+	}
+	ck_assert_uint_eq(in.n, 0);
+	return nodes;
+}
+
 /* Every page: each fits, and what it holds is values.  As text: "a agent:x, | a 1003, | ". */
 static unsigned
 read_all(size_t max, char *out, size_t cap)
 {
-	static const char *const words[INDEX_LISTS][2] = { [INDEX_OPERATIONS] = { "operation",
-							       "kind" },
-		[INDEX_GRANTS] = { "grant", "subject" }, [INDEX_REVOCATIONS] = { "grant", "at" },
-		[INDEX_USES] = { "grant", "spent" } };
 	struct buf text[INDEX_LISTS] = { { 0 } };
 	struct index_state s;
 	uint64_t cursor = 0;
@@ -100,35 +85,13 @@ read_all(size_t max, char *out, size_t cap)
 	size_t i;
 
 	do {
-		uint32_t nodes = 0, n;
+		uint32_t nodes = 0;
 		size_t bytes = 0;
-		unsigned depth;
 
 		ck_assert_int_eq(index_state(x, cursor, max, &s), 0);
 		for (i = 0; i < INDEX_LISTS; i++) {
-			struct slice in = buf_slice(&s.items[i]);
-
-			bytes += in.n;
-			for (uint32_t k = 0; k < s.n[i]; k++) {
-				struct slice rest = in;
-				struct value map = value_skip(&in), a, b;
-				char line[64];
-
-				value_measure((struct slice){ rest.p, rest.n - in.n }, &depth,
-				    &n);
-				nodes += n;
-				ck_assert(value_get(map.raw, words[i][0], &a) &&
-					  value_get(map.raw, words[i][1], &b));
-				if (b.type == VALUE_STR)
-					snprintf(line, sizeof(line), "%.*s %.*s, ",
-					    (int)a.bytes.n, a.bytes.p, (int)b.bytes.n,
-					    b.bytes.p);
-				else
-					snprintf(line, sizeof(line), "%.*s %u, ",
-					    (int)a.bytes.n, a.bytes.p, (unsigned)b.uint);
-				buf_add(&text[i], line, strlen(line));
-			}
-			ck_assert_uint_eq(in.n, 0);
+			bytes += s.items[i].n;
+			nodes += read_list(&s, (enum index_list)i, &text[i]);
 		}
 		ck_assert_uint_le(bytes, max);
 		ck_assert_uint_le(nodes, PAYLOAD_NODES_MAX);
