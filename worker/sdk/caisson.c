@@ -5,9 +5,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define PROTOCOL  1
-#define FRAME_MAX (1u << 20) /* bytes */
-
 /* A message that arrives, or has arrived and nobody has taken. */
 struct frame {
 	struct frame *next;
@@ -111,7 +108,7 @@ pump(struct caisson *c, short events)
 	if (f != NULL)
 		return r < 0 ? (int)r : 1;
 	n = (size_t)p[0] << 24 | (size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3];
-	if (n == 0 || n > FRAME_MAX)
+	if (n == 0 || n > CAISSON_FRAME_MAX)
 		return -EPROTO;
 	c->arriving = calloc(1, sizeof *f + n);
 	if (c->arriving == NULL)
@@ -350,7 +347,7 @@ caisson_open(struct caisson **ret)
 {
 	const char *text = getenv("CAISSON_LINK_FD");
 	struct caisson *c = calloc(1, sizeof *c);
-	struct caisson_writer version = { &(uint8_t){ PROTOCOL }, 1, 1, 0 }; /* packed */
+	struct caisson_writer version = { &(uint8_t){ CAISSON_PROTOCOL }, 1, 1, 0 }; /* packed */
 	int error = -EBADF;
 
 	if (c == NULL)

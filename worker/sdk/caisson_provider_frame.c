@@ -1,9 +1,6 @@
 #include "worker/sdk/caisson_provider_frame.h"
 
-#define PROTOCOL     1
-#define RESULT_MAX   (768u << 10) /* bytes of an output */
-#define OUTPUT_DEPTH 24
-#define OUTPUT_NODES (1u << 15)
+#define RESULT_MAX (768u << 10) /* bytes of an output */
 
 /* A member of the map, if it is there and of its type. */
 static bool
@@ -70,7 +67,7 @@ caisson_provider_parse(struct caisson_value bytes, struct caisson_provider_frame
 	if (caisson_uint(kind) != 1)
 		return parse_fields(caisson_uint(kind), what, body, ret);
 	if (ret->msgid != 1 || caisson_type(what) != CAISSON_NIL ||
-	    caisson_uint(caisson_get(body, "protocol")) != PROTOCOL)
+	    caisson_uint(caisson_get(body, "protocol")) != CAISSON_PROTOCOL)
 		return -EPROTO;
 	ret->said = CAISSON_PROVIDER_HELLO;
 	return 0;
@@ -93,7 +90,7 @@ caisson_provider_put_hello(struct caisson_writer *w, const char *name)
 	caisson_put_array(w, 1);
 	caisson_put_map(w, 2);
 	caisson_put_str(w, "protocol");
-	caisson_put_uint(w, PROTOCOL);
+	caisson_put_uint(w, CAISSON_PROTOCOL);
 	caisson_put_str(w, "name");
 	caisson_put_str(w, name);
 }
@@ -134,28 +131,8 @@ caisson_provider_put_error(struct caisson_writer *w, uint32_t msgid, struct cais
 	caisson_put_bool(w, retryable);
 }
 
-/* Counts down the values that there may be; false if there are more, or they are deeper. */
-static bool
-measure(struct caisson_value v, unsigned depth, unsigned *left)
-{
-	struct caisson_cursor it = caisson_iterate(v);
-	bool nests = caisson_type(v) == CAISSON_ARRAY || caisson_type(v) == CAISSON_MAP;
-	struct caisson_value item;
-
-	if (*left == 0 || (nests && depth == 0))
-		return false;
-	--*left;
-	while (nests && caisson_next(&it, &item))
-		if (!measure(item, depth - 1, left))
-			return false;
-	return true;
-}
-
 bool
 caisson_provider_fits(struct caisson_value output)
 {
-	unsigned left = OUTPUT_NODES;
-
-	return output.n <= RESULT_MAX && caisson_fits(output) &&
-	       measure(output, OUTPUT_DEPTH, &left);
+	return output.n <= RESULT_MAX && caisson_fits(output);
 }

@@ -8,8 +8,6 @@
 #include "worker/sdk/caisson.h"
 #include "worker/sdk/caisson_provider.h"
 
-#define CAISSON_PROVIDER_FRAME_MAX (1u << 20) /* bytes after the length */
-
 enum caisson_provider_said {
 	CAISSON_PROVIDER_HELLO, /* the answer to ours */
 	CAISSON_PROVIDER_CALL,
