@@ -259,7 +259,7 @@ def message(method, **params):
     return wire.frame([0, 7, method, [{"operation": "op", **params}]])
 
 
-HELLO = wire.frame([0, 1, "hello", [{"protocol": 1}]])
+HELLO = wire.frame([0, 1, "hello", [{"protocol": wire.caisson.PROTOCOL}]])
 FAULTS = {
     "an empty frame": raw(length(0)),
     "a frame of 4 GiB": raw(b"\xff\xff\xff\xff"),
@@ -282,7 +282,7 @@ FAULTS = {
     "a method of a supervisor": raw(wire.frame([2, "config.grant", [{}]])),
     "hello twice": raw(HELLO),
     "a call before hello": at_once(message("tool.invoke", id="1", tool="t", arguments={})),
-    "another version": at_once(wire.frame([0, 1, "hello", [{"protocol": 2}]])),
+    "another version": at_once(wire.frame([0, 1, "hello", [{"protocol": wire.caisson.PROTOCOL + 1}]])),
     "an answer to nothing": raw(wire.frame([1, 99, None, {"status": "complete"}])),
     "error and result": raw(wire.frame([1, 1, {"code": "x", "message": ""}, {}])),
     "a field of its own": raw(message("tool.invoke", id="1", tool="t", arguments={},
@@ -292,7 +292,7 @@ FAULTS = {
     "a step below zero": raw(message("tool.invoke", id="1", tool="t", arguments={}, step=-1)),
     "arguments of 257 KiB": raw(message("tool.invoke", id="1", tool="t",
                                         arguments={"a": b"x" * (257 << 10)})),
-    "an id over 32 bits": raw(wire.frame([0, 1 << 32, "hello", [{"protocol": 1}]])),
+    "an id over 32 bits": raw(wire.frame([0, 1 << 32, "hello", [{"protocol": wire.caisson.PROTOCOL}]])),
     "a status of its own": raw(wire.frame([1, 1, None, {"status": "approved"}])),
     "25 levels in an event": raw(message("event.emit", type="t", data=nested(25))),
     "32769 values in an event": raw(message("event.emit", type="t", data=[0] * 32768)),

@@ -7,6 +7,7 @@ import unittest
 
 import broker_host
 from broker_host import DONE, Host, Turns, grant, invoke, ok, one_call, runtime, serve, tool
+from wire import caisson
 
 READ, WRITE = tool("files.read"), tool("files.write", "write", action="write")
 APPEND = tool("files.append", "write", action="append")
@@ -531,7 +532,7 @@ class Faults(unittest.TestCase):
                                                "data": b"x"}]],
         "a reply to nothing": [1, 99, None, {}],
         "not an array": {"a": 1},
-        "a second hello": [0, 1, "hello", [{"protocol": 1}]],
+        "a second hello": [0, 1, "hello", [{"protocol": caisson.PROTOCOL}]],
     }
     RAW = {
         "an oversized frame": b"\xff\xff\xff\xff",

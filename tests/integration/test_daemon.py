@@ -13,7 +13,7 @@ import daemon_lab
 import real
 from daemon_lab import CAISSOND, Case, Daemon, connect, ending, submit, waiting
 from real import IS_ROOT, WAIT, wait_for
-from wire import said
+from wire import caisson, said
 
 TIMEOUT = 240  # of this file, for run.py
 
@@ -58,7 +58,7 @@ class Start(Case):
             peer.request("operation.attach", operation=operation))
         self.assertEqual(error["code"], "not_found")
         self.assertEqual(b.end(), 0)
-        self.assertEqual(connect(path).hello()["protocol"], 1)
+        self.assertEqual(connect(path).hello()["protocol"], caisson.PROTOCOL)
 
     def test_modes_say_who_may_come_near(self):
         os.umask(os.umask(0o022))

@@ -414,7 +414,8 @@ class Runtime(unittest.TestCase):
                 self.assertIn(b"ProtocolError: ", err)
 
     def test_another_protocol_or_none_is_an_error(self):
-        for env, answer in (({}, {"protocol": 2, "frameMax": 1}), ({"CAISSON_LINK_FD": "x"}, None)):
+        other = {"protocol": caisson.PROTOCOL + 1, "frameMax": 1}
+        for env, answer in (({}, other), ({"CAISSON_LINK_FD": "x"}, None)):
             with self.subTest(answer=answer):
                 b = Broker([NODE, "--input-type=module", "-e",
                             f"import {{ run }} from '{wire.SDK}/caisson.mjs'; run(() => 1);"], env=env)
