@@ -2,6 +2,7 @@
  * broker: what the broker's files share: its objects, who owns them, and how one reaches
  * the next.
  *
+ *   broker.c       what one consists of, from its beginning to its end
  *   control.c      the control link to the supervisor
  *   state.c        the ledger's answer at the start; what the broker before us left open
  *   client.c       local clients: submit, attach, stop, signal, input
@@ -330,6 +331,17 @@ struct broker {
 	void (*on_settled)(struct broker *b);
 };
 
+/* ---- broker.c ------------------------------------------------------------------------- */
+
+/*
+ * Makes what a broker consists of and takes its control link; `b` is zeroes but for config,
+ * journal_io and the callbacks.  Returns 0; -ENOSPC if there are more grants than may be;
+ * -ENOMEM; what control_open() says.  A broker that could not be made is not finished: its
+ * process ends.
+ */
+int broker_init(struct broker *b, int control_fd);
+/* After the loop. */
+void broker_finish(struct broker *b);
 /* Reads the clock for this loop turn. */
 void broker_tick(struct broker *b);
 /* The prefix, "-" and 32 hex digits, into 40 bytes: randomness of this process and a count. */

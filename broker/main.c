@@ -19,9 +19,7 @@
 
 #include "broker/broker.h"
 #include "broker/confine.h"
-#include "broker/shared.h"
 #include "common/child.h"
-#include "common/clock.h"
 #include "common/log.h"
 #include "common/stop.h"
 #include "common/sanitizer.h"
@@ -91,12 +89,6 @@ main_on_settled(struct broker *b)
 	event_base_loopexit(b->base, TAILQ_EMPTY(&b->clients) ? NULL : &goodbye);
 }
 
-void
-broker_tick(struct broker *b)
-{
-	b->now_ms = clock_ms();
-}
-
 /* The supervisor, who knows its lines, says which of them is to blame. */
 static void
 refuse_config(const struct fault *fault, const char *row)
@@ -112,68 +104,24 @@ refuse_config(const struct fault *fault, const char *row)
 }
 
 static void
-broker_init(struct broker *b)
+main_init(struct broker *b)
 {
 	const char *row = "";
 	struct fault fault = { 0 };
 	int r;
 
+	b->journal_io = &journal_io_system;
+	b->on_journal = main_on_journal;
+	b->on_settled = main_on_settled;
 	r = config_read(BROKER_FD_CONFIG, &b->config, &fault, &row);
 	if (r == -EINVAL)
 		refuse_config(&fault, row);
 	if (r < 0)
 		fatal("cannot read the configuration: %s", strerror(-r));
 	close(BROKER_FD_CONFIG);
-	r = reload_start(b);
+	r = broker_init(b, BROKER_FD_CONTROL);
 	if (r < 0)
-		fatal("cannot take the grants of the configuration: %s", strerror(-r));
-	b->journal_io = &journal_io_system;
-	b->digest = digest_create(b->config->key);
-	b->base = event_base_new();
-	b->alarms = b->base != NULL ? alarms_create(b->base) : NULL;
-	b->grants = b->digest != NULL ? grants_create(b->digest) : NULL;
-	if (b->alarms == NULL || b->grants == NULL)
-		fatal("cannot start: out of memory or descriptors");
-	b->on_journal = main_on_journal;
-	b->on_settled = main_on_settled;
-	TAILQ_INIT(&b->sessions);
-	TAILQ_INIT(&b->clients);
-	TAILQ_INIT(&b->shared);
-	STAILQ_INIT(&b->listings);
-	escalations_init(&b->escalations);
-	TAILQ_INIT(&b->issues);
-	TAILQ_INIT(&b->revocations);
-	TAILQ_INIT(&b->releases);
-	b->replay = replay_create();
-	if (b->replay == NULL)
-		fatal("cannot start: out of memory");
-	b->next_session = 1;
-	broker_tick(b);
-	r = control_open(b, BROKER_FD_CONTROL);
-	if (r < 0)
-		fatal("cannot use the control link: %s", strerror(-r));
-}
-
-static void
-broker_finish(struct broker *b)
-{
-	journal_destroy(b->journal);
-	process_finish(b);
-	shared_finish_all(b);
-	escalations_finish(&b->escalations);
-	grants_finish(b);
-	call_releases_finish(b);
-	replay_destroy(b->replay);
-	control_close(b);
-	for (unsigned i = 0; i < ENDED_KEPT; i++)
-		buf_finish(&b->ended[i].body);
-	buf_finish(&b->scratch);
-	buf_finish(&b->record);
-	reload_finish(b);
-	grants_destroy(b->grants);
-	digest_destroy(b->digest);
-	alarms_destroy(b->alarms);
-	event_base_free(b->base);
+		fatal("cannot start: %s", strerror(-r));
 }
 
 int
@@ -184,7 +132,7 @@ main(void)
 
 	log_init("caisson-broker", LOG_WARN_);
 	signal(SIGPIPE, SIG_IGN);
-	broker_init(&broker);
+	main_init(&broker);
 	r = confine_self(CONFINE_START);
 	if (r < 0)
 		fatal("cannot load the filter: %s; a broker does not run without it",

@@ -59,6 +59,7 @@ struct setting {
 	bool attached; /* a client is there and reads, on CPU 1 */
 	bool journal, durable, floor_syncs;
 	bool write_each; /* of the floor */
+	unsigned more_grants;
 	int passes;
 };
 
@@ -73,6 +74,7 @@ setting_open(const struct setting *s, struct world *w, struct floor *f)
 	w->durable = s->durable;
 	w->detached = !s->attached;
 	w->broker_cpu = s->split ? 1 : 0;
+	w->more_grants = s->more_grants;
 	w->journal_dir = s->journal ? journal_directory() : -1;
 	world_open(w);
 	w->run->payload = s->payload;
@@ -182,6 +184,31 @@ call_small(int argc, char **argv)
 	}
 }
 
+/* Two brokers take turns, and one of them has many grants. */
+static void
+call_among_grants(int argc, char **argv)
+{
+	struct setting few = { .payload = 960, .calls = 3000, .flight = 1, .passes = PASSES };
+	struct setting many = few;
+	struct world w = { 0 }, floor = { 0 };
+	struct floor unused = { 0 }, unused_too = { 0 };
+	struct result r = { 0 };
+
+	if (!wanted(argc, argv, "T22c"))
+		return;
+	many.more_grants = 100000;
+	setting_open(&many, &w, &unused);
+	setting_open(&few, &floor, &unused_too);
+	for (int pass = 0; pass < many.passes; pass++) {
+		world_turn(&w);
+		world_turn(&floor);
+		add_quantiles(&r, w.run, floor.run);
+	}
+	setting_close(&floor, &unused_too);
+	setting_close(&w, &unused);
+	print_series("T22c", "us", &r.p50, "call among 100,000 grants, against one among two");
+}
+
 static void
 call_large(int argc, char **argv)
 {
@@ -275,6 +302,7 @@ main(int argc, char **argv)
 	be_important();
 	pin(0);
 	call_small(argc, argv);
+	call_among_grants(argc, argv);
 	call_large(argc, argv);
 	call_in_flight(argc, argv);
 	call_audited(argc, argv);

@@ -39,6 +39,7 @@ BOUNDS = {
     "T17": (0.5, None, False),
     "T22": (2, 20, False),
     "T22f": (3, 400, False),
+    "T22c": (1.05, None, False),
     "T23": (1.15, 1.4, False),
     "T24": (1.15, 1.5, False),
     "T25": (12, 1, True),
@@ -48,7 +49,7 @@ BOUNDS = {
 
 PROGRAMS = {
     "bench_authority": "T22 T22k T22d T22f".split(),
-    "bench_call": "T1 T2 T1c T3 T4 T5 T5w T23 T24 T25".split(),
+    "bench_call": "T1 T2 T1c T22c T3 T4 T5 T5w T23 T24 T25".split(),
     "bench_ledger": "T26 T26s T26c".split(),
     "bench_pool": ["T11"],
     "bench_spawn": "T9 T10 T9b T13 T14 T15 T15p T16 T17".split(),

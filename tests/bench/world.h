@@ -47,6 +47,7 @@ struct world {
 	int control, ledger, journal_dir;
 	bool null_journal, durable, detached;
 	int broker_cpu, worker_cpu;
+	unsigned more_grants; /* of the same agent, for other places */
 	struct run *run;
 	struct control spawned[2]; /* worker, provider: what was asked for */
 	uint64_t segments;
@@ -88,12 +89,6 @@ world_on_settled(struct broker *b)
 	event_base_loopbreak(b->base);
 }
 
-void
-broker_tick(struct broker *b)
-{
-	b->now_ms = clock_ms();
-}
-
 static _Noreturn void
 broker_process(const struct world *w, int control_fd, int config_fd)
 {
@@ -111,16 +106,9 @@ broker_process(const struct world *w, int control_fd, int config_fd)
 		_exit(1);
 	}
 	b.journal_io = w->null_journal ? &null_io : &journal_io_system;
-	b.digest = digest_create(b.config->key);
-	b.base = event_base_new();
-	b.alarms = alarms_create(b.base);
 	b.on_journal = world_on_journal;
 	b.on_settled = world_on_settled;
-	TAILQ_INIT(&b.sessions);
-	TAILQ_INIT(&b.clients);
-	b.next_session = 1;
-	broker_tick(&b);
-	if (control_open(&b, control_fd) < 0 || confine_self(CONFINE_START) < 0)
+	if (broker_init(&b, control_fd) < 0 || confine_self(CONFINE_START) < 0)
 		die("broker");
 	event_base_dispatch(b.base);
 	_exit(0);
@@ -211,6 +199,13 @@ config_memfd(const struct world *w)
 		die("configuration");
 	add_grant(&out, "run", EXECUTION_NAMESPACE, "bench", EXECUTION_ACTION);
 	add_grant(&out, "docs", "workspace", "docs", "read");
+	for (unsigned i = 0; i < w->more_grants; i++) {
+		char id[32], path[32];
+
+		snprintf(id, sizeof id, "more-%u", i);
+		snprintf(path, sizeof path, "more%u", i);
+		add_grant(&out, id, "workspace", path, "read");
+	}
 	protocol_notify(&out, MSG_config_end, &end);
 	if (fd < 0 || write(fd, out.p, out.n) != (ssize_t)out.n)
 		die("configuration");
@@ -557,7 +552,7 @@ spawn(struct world *w, const struct control *c)
 	bool turn = c->kind == CHILD_TURN;
 	int link[2], out[2], err[2], fds[3];
 	struct control m = { .verb = CONTROL_LINK, .kind = c->kind, .session = c->session,
-		.index = c->index };
+		.index = c->index, .generation = c->generation };
 	unsigned n = 0;
 	pid_t pid;
 
@@ -631,7 +626,7 @@ world_open(struct world *w)
 	int control[2], ledger[2], config = config_memfd(w);
 	const struct slice none = { (const uint8_t *)"\x90", 1 };
 	struct msg_state_load_reply state = { .operations = none, .grants = none,
-		.revocations = none, .uses = none };
+		.revocations = none, .uses = none, .escalations = none, .keys = none };
 	uint8_t zero[32] = { 0 };
 	struct buf b = { 0 };
 	struct control m = { .verb = CONTROL_LEDGER };

@@ -1,0 +1,63 @@
+#include "broker/broker.h"
+
+#include <errno.h>
+
+#include <event2/event.h>
+
+#include "broker/shared.h"
+#include "common/clock.h"
+
+void
+broker_tick(struct broker *b)
+{
+	b->now_ms = clock_ms();
+}
+
+int
+broker_init(struct broker *b, int control_fd)
+{
+	int r = reload_start(b);
+
+	if (r < 0)
+		return r;
+	TAILQ_INIT(&b->sessions);
+	TAILQ_INIT(&b->clients);
+	TAILQ_INIT(&b->shared);
+	TAILQ_INIT(&b->issues);
+	TAILQ_INIT(&b->revocations);
+	TAILQ_INIT(&b->releases);
+	STAILQ_INIT(&b->listings);
+	escalations_init(&b->escalations);
+	b->digest = digest_create(b->config->key);
+	b->base = event_base_new();
+	b->replay = replay_create();
+	b->alarms = b->base != NULL ? alarms_create(b->base) : NULL;
+	b->grants = b->digest != NULL ? grants_create(b->digest) : NULL;
+	if (b->alarms == NULL || b->grants == NULL || b->replay == NULL)
+		return -ENOMEM;
+	b->next_session = 1;
+	broker_tick(b);
+	return control_open(b, control_fd);
+}
+
+void
+broker_finish(struct broker *b)
+{
+	journal_destroy(b->journal);
+	process_finish(b);
+	shared_finish_all(b);
+	escalations_finish(&b->escalations);
+	grants_finish(b);
+	call_releases_finish(b);
+	replay_destroy(b->replay);
+	control_close(b);
+	for (unsigned i = 0; i < ENDED_KEPT; i++)
+		buf_finish(&b->ended[i].body);
+	buf_finish(&b->scratch);
+	buf_finish(&b->record);
+	reload_finish(b);
+	grants_destroy(b->grants);
+	digest_destroy(b->digest);
+	alarms_destroy(b->alarms);
+	event_base_free(b->base);
+}
