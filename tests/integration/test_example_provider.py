@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import unittest
 
@@ -61,6 +62,43 @@ class Notes(real.Case):
         self.assertEqual(sorted(os.listdir(self.mine / "notes")), [".gitignore", "notes.db"])
         self.assertEqual(os.stat(self.mine / "notes" / "notes.db").st_uid,
                          os.stat(self.mine / "notes").st_uid)
+
+
+class Daemon(real.Case):
+    """The README's day of an operator: its commands, as they stand there, in one shell."""
+
+    def script(self):
+        text = README.read_text(encoding="utf-8").partition("## Running a daemon")[2]
+        lines = re.findall(r"^    (.*)$", text.partition("\n## ")[0], re.M)
+        script = "\n".join(lines)
+        self.assertEqual(script.count("--resolves ID\n"), 1)
+        # What one line says, and the next one needs: whoever types it copies it.
+        asked = "$(build/bin/caisson grant list --pending -o jsonl | cut -d'\"' -f4)"
+        return script.replace("ID\n", asked + "\n").replace("build/bin", f"{wire.BUILD}/bin")
+
+    def stop(self):
+        pid = self.dir / "mine" / "notes.pid"
+        if pid.exists():
+            os.kill(int(pid.read_text()), signal.SIGTERM)
+
+    def test_the_commands_work_as_they_stand(self):
+        shutil.copytree(wire.ROOT / "examples/provider", self.dir / "mine")
+        self.addCleanup(self.stop)
+        result = subprocess.run(
+            ["bash", "-c", "trap 'echo status $?' DEBUG\n" + self.script()], cwd=self.dir,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            timeout=wire.TIMEOUT, check=False, text=True,
+            env=real.environment(CAISSON_STATE=str(self.state)))
+        expected = [
+            "is served at", r"\[\s+\"no_matching_grant\"\s+\]\nstatus 0",
+            "no, no_matching_grant: it needs write:notes:diary", "status 3", "issued diary",
+            r"\"name\": \"diary\"\s+}\s+\]\nstatus 0", "revoked diary", "issued ask",
+            r"may I[?] \(escalation e-[0-9a-f]+\)\nstatus 5",
+            "e-[0-9a-f]+ +agent:secretary .*read:notes:diary",
+            "read:notes:diary, by one call of notes.get", r"\"text\": \"one\"", "broker +running",
+            "told to end by signal 15"]
+        self.assertRegex(result.stdout, "(?s)" + ".*".join(expected))
+        self.assertEqual(result.returncode, 0, result.stdout)
 
 
 COUNT = """version: 1
