@@ -42,6 +42,16 @@ class Statements(unittest.TestCase):
         self.assertEqual(sorted(numbers), sorted(set(numbers)))
         self.assertGreater(len(numbers), 40)  # the tables were found
 
+    def test_they_stand_in_order_and_in_tables(self):
+        for kind in ("TU", "OP", "D"):
+            numbers = [int(number.partition("-")[2]) for number, _ in self.rows
+                       if number.startswith(kind + "-")]
+            self.assertEqual(numbers, sorted(numbers), kind)
+        for number, names in self.rows:
+            self.assertEqual(names.split(", "), sorted(names.split(", ")), number)
+        text = (ROOT / "docs" / "STATEMENTS.md").read_text(encoding="utf-8")
+        self.assertEqual(re.findall(r"^(?!\|).*\n\|(?! number \|)", text, re.M), [])
+
     def test_every_number_that_is_cited_stands_on_the_page(self):
         known = {*self.shown, *self.unshown, *self.left_out}
         for path in [*files(*SOURCES), *self.tests.values(), *(ROOT / "docs").glob("*.md")]:
