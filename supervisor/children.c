@@ -441,12 +441,16 @@ children_create(struct event_base *base, const struct conf_namespace *c,
 void
 children_destroy(struct children *ch)
 {
+	struct conf_namespace *offered;
 	struct generation *g;
 
 	if (!ch)
 		return;
 	assert(children_empty(ch));
-	children_config_drop(ch);
+	offered = children_config_drop(ch);
+	if (offered)
+		conf_finish(offered);
+	free(offered);
 	while ((g = TAILQ_FIRST(&ch->generations)))
 		generation_destroy(ch, g);
 	free(ch);

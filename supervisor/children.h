@@ -56,8 +56,8 @@ int children_signal(struct children *ch, const struct control *c);
 int children_config_offer(struct children *ch, uint64_t number, struct conf_namespace *c);
 /* What was offered is the current one: those that wait are ended; with `fill` others start. */
 void children_config_take(struct children *ch, bool fill);
-/* What was offered is not wanted. */
-void children_config_drop(struct children *ch);
+/* What was offered is not wanted: it is the caller's again.  NULL: nothing was. */
+struct conf_namespace *children_config_drop(struct children *ch);
 /*
  * The broker names that one no more; `all`: none but the current one, as there is no broker.
  * It lives on as long as what was made by it.  0, or -EPROTO if it could not name it.

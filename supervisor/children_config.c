@@ -106,11 +106,19 @@ children_config_take(struct children *ch, bool fill)
 	generation_release(ch, before);
 }
 
-void
+struct conf_namespace *
 children_config_drop(struct children *ch)
 {
-	generation_free(ch->offered);
+	struct generation *g = ch->offered;
+	struct conf_namespace *c;
+
+	if (!g)
+		return NULL;
+	c = g->owned;
+	g->owned = NULL;
 	ch->offered = NULL;
+	generation_free(g);
+	return c;
 }
 
 int

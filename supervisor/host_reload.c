@@ -79,9 +79,12 @@ answer(struct host *h, int error, const struct control *c)
 
 	h->offered = NULL;
 	if (error < 0) {
+		/* First, as who hears of it may have the next one at hand. */
+		children_config_drop(h->children);
 		h->o.on_reloaded(error, c ? (enum config_row_kind)c->kind : CONFIG_ROW_NONE,
 		    c ? c->index : 0, offered, h->o.arg);
-		children_config_drop(h->children);
+		conf_finish(offered);
+		free(offered);
 		return;
 	}
 	h->config = offered;

@@ -257,6 +257,35 @@ class Refuses(Case):
         Turn(self, d).end()
         self.assertNotIn("configuration.reloaded", {r["type"] for r in self.records()})
 
+    def test_one_that_is_asked_for_as_another_is_refused_comes_next(self):
+        self.data["providers"].append({"id": "idle", "command": ["/bin/false"]})
+        self.write()
+        d = Daemon(self)
+        broker = d.service("broker")
+        os.kill(broker, signal.SIGSTOP)
+        self.data["tools"] = [{
+            "name": "t", "provider": "idle", "namespace": "n", "effect": "read",
+            "input": {"type": "object", "minimum": "x"},  # which only a broker reads
+            "requires": {"action": "read", "resource": {"namespace": "n", "path": "p"}}}]
+        self.write()
+
+        def asked():
+            d.process.send_signal(signal.SIGHUP)
+            return "as soon as a broker can take it" in d.stderr()
+        wait_for(asked, "one that waits behind the one that the broker has")
+        del self.data["tools"]
+        self.data["grants"].append(grant("more"))
+        self.write()
+        os.kill(broker, signal.SIGCONT)
+        wait_for(lambda: "in force from now on: grants[g-more] (new)" in d.stderr() or
+                 d.stderr().count("nothing has changed") > 1, "both answers")
+        self.assertIn("tools[0]", d.stderr())
+        self.assertEqual(d.stderr().count("nothing has changed"), 1, d.stderr())
+        turn = Turn(self, d)
+        self.assertTrue(turn.read("more/a.txt"))
+        turn.end()
+        self.assertEqual(d.end(), 0)
+
     def test_what_needs_a_restart_is_named_and_the_rest_applies(self):
         d = Daemon(self)
         self.data.update(socket="elsewhere.sock", durability="relaxed",
