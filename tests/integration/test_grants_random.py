@@ -2,7 +2,7 @@
 
 A random story: grants are given, derived, taken away, listed and asked about, well and badly
 formed, turns make calls, with and without keys, the configuration is replaced, and the broker is
-killed while answers are outstanding.  The next one must stand where the journal says; each answer
+killed while answers are outstanding, or its disk fails.  The next one must stand where the journal says; each answer
 that was given still holds, and nothing happened twice.
 
 CAISSON_GRANTS_STORIES=n tells n of them, CAISSON_GRANTS_SEED=n from that one on.
@@ -20,6 +20,7 @@ import test_audit
 from broker_host import grant, runtime, serve, tool
 from test_grants import capability, listed
 from test_grants_durable import Kept, implied
+from test_outage import PLAN, STOPS
 from wire import Closed
 
 STORIES = int(os.environ.get("CAISSON_GRANTS_STORIES", 3))
@@ -33,23 +34,25 @@ CONFIGS = [[grant("log", ["a"], ["write"], maxUses=3)],
            [grant("log", ["a"], ["write"], maxUses=3), grant("deep", ["b"], ["*"])],
            []]
 FAR = 1 << 45
-ENDED = {"exhausted", "pending", "expired"}
+BESIDE = {"exhausted", "pending", "expired", "foreign"}  # what a state says besides
 
 
 class Mortal(Kept):
-    def spawn(self, c):
-        with contextlib.suppress(OSError):  # it died as it asked for a child
-            super().spawn(c)
+    def serve(self):
+        with contextlib.suppress(OSError):  # it died as it asked for something
+            super().serve()
 
 
 class Life:
     """One broker, from its start to its death or end."""
 
-    def __init__(self, story, config):
+    def __init__(self, story, config, plan=None):
         self.story, self.chance = story, story.chance
         self.generation, self.turns, self.open = 0, [], 0
         self.host = Mortal(story.run, worker=runtime(self.work), provider=serve(self.effect),
-                           tools=TOOLS, grants=CONFIGS[config], revocation=story.mode)
+                           tools=TOOLS, grants=CONFIGS[config], revocation=story.mode,
+                           killGraceMs=50, **({} if plan is None else dict(
+                               program_path=str(STOPS), env={PLAN: plan})))
         self.client = self.host.client()
 
     def effect(self, params):
@@ -60,9 +63,10 @@ class Life:
     def work(self, child, params):
         for i, (name, path, key) in enumerate(self.turns.pop(0) if self.turns else []):
             more = {} if key is None else {"idempotencyKey": key}
-            child.peer.expect_reply(child.peer.request(
-                "tool.invoke", operation=child.operation, id=str(i), tool=name,
-                arguments={"path": path}, **more))
+            sent = child.peer.request("tool.invoke", operation=child.operation, id=str(i),
+                                      tool=name, arguments={"path": path}, **more)
+            while child.peer.receive()[:2] != [1, sent]:
+                continue  # it is told to drain
         return {"status": "complete", "output": None}
 
     # ---- what may happen -------------------------------------------------------------------
@@ -164,10 +168,10 @@ class Life:
 
 
 class Story:
-    def __init__(self, test, seed, run):
+    def __init__(self, test, seed, run, fails=False):
         self.test, self.chance, self.run = test, random.Random(seed), run
         self.mode = self.chance.choice(["immediate", "next_turn"])
-        self.config = 0
+        self.config, self.fails = 0, fails
         self.given, self.revoked, self.effects, self.kinds = {}, set(), [], set()
 
     def on_answer(self, method, params, error, result):
@@ -187,9 +191,9 @@ class Story:
         told, others = implied(records)
         for name, (state, spent) in told.items():
             test.assertEqual(found[name]["spent"], spent, name)
-            # what its window says besides is not the journal's
             test.assertTrue(found[name]["state"] == state or
-                            (state == "active" and found[name]["state"] in ENDED), name)
+                            (state != "revoked" and found[name]["state"] in BESIDE),
+                            (state, found[name]))
         test.assertEqual({g for g, v in found.items() if v["origin"] == "record"}, set(told))
         test.assertLessEqual(set(self.given), set(told))
         test.assertLessEqual(self.revoked, {n for n, (s, _) in told.items() if s == "revoked"} |
@@ -215,9 +219,17 @@ class Story:
                        5 if name == "log" else 0)
             self.test.assertLessEqual(n, uses, name)
 
+    def plan(self):
+        """A disk that fails a few times, early enough to be met."""
+        return " ".join(self.chance.choice(
+            ["write:{}=ENOSPC", "write:{}=EIO", "write:{}=short", "sync:{}=EIO",
+             "sync:{}=stall/200", "sync:{}=stall/1500"]).format(self.chance.randrange(3, 15))
+            for _ in range(self.chance.randrange(1, 4)))
+
     def tell(self):
         for n in range(LIVES):
-            life = Life(self, self.config)
+            life = Life(self, self.config,
+                        self.plan() if self.fails and n + 1 < LIVES else None)
             try:
                 self.check(life)
                 life.live(self.chance.randrange(STEPS), n + 1 < LIVES)
@@ -233,17 +245,25 @@ class Story:
 
 @unittest.skipUnless(test_audit.LEDGER, "caisson-ledger is not built")
 class Stories(unittest.TestCase):
-    def test_each_answer_holds_and_nothing_happens_twice(self):  # D-7, D-10, D-16
+    def stories(self, **more):
         kinds = set()
         for seed in range(SEED, SEED + STORIES):
             with self.subTest(seed=seed), tempfile.TemporaryDirectory(
                     prefix="caisson-grants-") as folder:
-                story = Story(self, seed, pathlib.Path(folder))
+                story = Story(self, seed, pathlib.Path(folder), **more)
                 story.tell()
                 kinds |= story.kinds
         self.assertLessEqual({("grant.issue", ""), ("grant.revoke", ""), ("grant.why", ""),
                               ("grant.issue", "invalid_argument"),
                               ("operation.submit", "")}, kinds)
+        return kinds
+
+    def test_each_answer_holds_and_nothing_happens_twice(self):  # D-7, D-10, D-16
+        self.stories()
+
+    @unittest.skipUnless(STOPS.exists(), "build/stops is not built (make stops)")
+    def test_nor_when_the_disk_fails(self):  # D-10, D-11, TU-55
+        self.assertIn(("grant.issue", "audit_unavailable"), self.stories(fails=True))
 
 
 if __name__ == "__main__":

@@ -137,7 +137,9 @@ START_TEST(a_call_and_the_question_get_the_answer_of_the_model)
 	ck_assert_uint_ge(n - offered, n / 40);
 	ck_assert_uint_ge(exact, n / 1000);
 	ck_assert_uint_ge(seen[VERDICT_grant_exhausted], n / 500);
+	ck_assert_uint_ge(seen[VERDICT_no_matching_grant], n / 20);
 	ck_assert_uint_ge(seen[VERDICT_host_policy_denied], n / 1000);
+	ck_assert_uint_ge(seen[VERDICT_host_policy_unavailable], n / 1000);
 	ck_assert_uint_ge(seen[VERDICT_delegation_chain_invalid], n / 100);
 	ck_assert_uint_ge(seen[VERDICT_delegation_chain_unverified], n / 500);
 }
