@@ -128,7 +128,7 @@ ROWS = [tool("lab.read", "read", open_ended=True),
         tool("vault.write", "write", "write", namespace="vault", arguments=TEXT),
         tool("off.read", "read")]
 TOOLS = FILES + ROWS
-ENABLED = ["files", "lab", "snap", "ext", "vault"]
+ENABLED = ["files", "lab", "snap", "ext", "vault", "sharedos"]
 CEILING = [capability("vault", "frozen", ["*"]), capability("vault", ".", ["write"])]
 
 OWNER = "human:owner"  # the authority; its root grant is what every agent's reading derives from
