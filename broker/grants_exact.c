@@ -101,8 +101,9 @@ grants_exact(struct broker *b, const struct msg_grant_issue *m, struct zone *z, 
 	if (m->has_resolves) {
 		e = escalations_find(&b->escalations, m->resolves);
 		if (e == NULL)
-			return grants_invalid(
-			    ret, "not_found", "resolves", "no escalation of this id is known");
+			return grants_invalid(ret, "not_found", "resolves",
+			    "no escalation of this id is known: caisson grant list --pending "
+			    "has them");
 		if (e->resolved)
 			return grants_invalid(ret, "failed_precondition", "resolves",
 			    "a grant was issued for it already");

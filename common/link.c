@@ -257,7 +257,7 @@ handle_hello(struct link *l, const struct message *m)
 		return;
 	if ((is_request ? m->u.hello.protocol : m->u.hello_reply.protocol) !=
 	    PROTOCOL_VERSION) {
-		link_fault(l, "protocol version");
+		link_fault(l, "another protocol version: copy the SDK again");
 		return;
 	}
 	if (is_request) {

@@ -48,7 +48,7 @@ static int
 check_config(const char *path)
 {
 	open_config(path);
-	printf("%s: valid: %zu runtimes, %zu providers, %zu tools, %zu grants\n", path,
+	printf("%s: valid: runtimes %zu, providers %zu, tools %zu, grants %zu\n", path,
 	    config.runtimes.n, config.providers.n, config.tools.n, config.grants.n);
 	conf_finish(&config);
 	return 0;

@@ -186,9 +186,9 @@ static bool
 check_plain(struct reader *r, const yaml_char_t *anchor, const yaml_char_t *tag)
 {
 	if (anchor)
-		return refuse(r, at_mark(r->event.start_mark), "anchors (&) are not read");
+		return refuse(r, at_mark(r->event.start_mark), "anchors (&) are not read, write it out");
 	if (tag)
-		return refuse(r, at_mark(r->event.start_mark), "tags (!) are not read");
+		return refuse(r, at_mark(r->event.start_mark), "tags (!) are not read, leave it out");
 	return true;
 }
 

@@ -250,7 +250,7 @@ START_TEST(another_version_is_a_fault)
 	peer_write(&h, b.p, b.n);
 	turn_until(&h, &h.ended, 1);
 	ck_assert_int_eq(h.end, LINK_END_FAULT);
-	ck_assert_str_eq(h.rule, "protocol version");
+	ck_assert_str_eq(h.rule, "another protocol version: copy the SDK again");
 	ck_assert_uint_eq(h.messages, 0);
 	buf_finish(&b);
 	host_finish(&h);
@@ -294,7 +294,7 @@ START_TEST(the_side_that_says_hello_is_ready_with_its_answer)
 		ck_assert_int_eq(link_get_state(h.link), LINK_READY);
 	} else {
 		turn_until(&h, &h.ended, 1);
-		ck_assert_str_eq(h.rule, "protocol version");
+		ck_assert_str_eq(h.rule, "another protocol version: copy the SDK again");
 	}
 	buf_finish(&b);
 	host_finish(&h);
