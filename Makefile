@@ -206,14 +206,16 @@ tests: $(units:%=$B/test/%) $(fuzzers:fuzz_%=$B/test/replay_%) $(programs) stops
 stops:
 	$Q$(MAKE) --no-print-directory MODE=stops BESIDE=$(MODE) B=$B/stops all $B/stops/test/test_launch
 
-check-docs: docs/PROTOCOL.md $B/test/protodoc	## is docs/PROTOCOL.md what the table says?
+check-docs: $B/test/protodoc $B/test/confdoc	## are the generated pages what the tables say?
 	$Q$B/test/protodoc | diff -u docs/PROTOCOL.md - || { echo "docs/PROTOCOL.md is stale: run 'make docs'"; exit 1; }
-docs: $B/test/protodoc				## regenerate docs/PROTOCOL.md
+	$Q$B/test/confdoc | diff -u docs/caisson.yaml.5 - || { echo "docs/caisson.yaml.5 is stale: run 'make docs'"; exit 1; }
+docs: $B/test/protodoc $B/test/confdoc		## regenerate docs/PROTOCOL.md and docs/caisson.yaml.5
 	$Q$B/test/protodoc >docs/PROTOCOL.md
-$B/test/protodoc: $O/tools/protodoc.o $(call ar,common)
+	$Q$B/test/confdoc >docs/caisson.yaml.5
+$B/test/%doc: $O/tools/%doc.o $(archives)
 	@mkdir -p $(@D)
 	$(call say,LD)
-	$Q$(CC) -pie $(mode) $(LDFLAGS) -o $@ $^ $(all_libs)
+	$Q$(CC) -pie $(mode) $(LDFLAGS) -o $@ $< -Wl,--start-group $(archives) -Wl,--end-group $(all_libs) -lpthread
 
 escape-table: all $(programs)			## run the escape suite, beside bubblewrap's result, into docs/CONFINEMENT.md
 	$QCAISSON_BUILD=$(abspath $B) $(PYTHON) tests/escape/table.py docs/CONFINEMENT.md
@@ -258,20 +260,22 @@ sdk_copied := $(wildcard worker/sdk/*.py worker/sdk/*.mjs)
 
 install: all					## honours DESTDIR, PREFIX
 	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(LIBDIR) \
-		$(DESTDIR)$(INCLUDEDIR) $(DESTDIR)$(DATADIR) $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man8
+		$(DESTDIR)$(INCLUDEDIR) $(DESTDIR)$(DATADIR) $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 \
+		$(DESTDIR)$(MANDIR)/man8
 	$(INSTALL) -m 755 $(bin:%=$B/bin/%) $(DESTDIR)$(BINDIR)/
 	$(INSTALL) -m 755 $(libexec:%=$B/libexec/%) $(DESTDIR)$(LIBEXECDIR)/
 	$(INSTALL) -m 644 $B/lib/libcaisson-runtime.a $(DESTDIR)$(LIBDIR)/
 	$(INSTALL) -m 644 $(sdk_headers) $(DESTDIR)$(INCLUDEDIR)/
 	$(INSTALL) -m 644 $(sdk_copied) $(DESTDIR)$(DATADIR)/
 	$(INSTALL) -m 644 docs/caisson.1 $(DESTDIR)$(MANDIR)/man1/
+	$(INSTALL) -m 644 docs/caisson.yaml.5 $(DESTDIR)$(MANDIR)/man5/
 	$(INSTALL) -m 644 docs/caissond.8 $(DESTDIR)$(MANDIR)/man8/
 uninstall:					## remove what install put there
 	rm -f $(bin:%=$(DESTDIR)$(BINDIR)/%) $(libexec:%=$(DESTDIR)$(LIBEXECDIR)/%) \
 		$(DESTDIR)$(LIBDIR)/libcaisson-runtime.a \
 		$(patsubst worker/sdk/%,$(DESTDIR)$(INCLUDEDIR)/%,$(sdk_headers)) \
 		$(patsubst worker/sdk/%,$(DESTDIR)$(DATADIR)/%,$(sdk_copied)) \
-		$(DESTDIR)$(MANDIR)/man1/caisson.1 $(DESTDIR)$(MANDIR)/man8/caissond.8
+		$(DESTDIR)$(MANDIR)/man1/caisson.1 $(DESTDIR)$(MANDIR)/man5/caisson.yaml.5 $(DESTDIR)$(MANDIR)/man8/caissond.8
 	rmdir $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(DATADIR) 2>/dev/null || :
 
 clean:						## remove build/
