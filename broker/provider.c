@@ -201,8 +201,9 @@ provider_gone(struct child *p, bool for_good)
 void
 provider_on_refused(struct child *p, const struct control *c)
 {
-	log_warn("provider %s cannot be started: %s: %s", provider_id(p), layer_name(c->layer),
-	    strerror(c->error));
+	if (is_shared(p) ? !p->broker->shutting_down : !p->session->closing)
+		log_warn("provider %s cannot be started: %s: %s", provider_id(p),
+		    layer_name(c->layer), strerror(c->error));
 	p->starts = PROVIDER_STARTS_MAX; /* it would be refused again */
 	p->born_at_ms = p->broker->now_ms;
 	provider_gone(p, true);

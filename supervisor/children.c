@@ -226,10 +226,14 @@ static void
 refuse_child(struct child *c, enum layer layer, int error, const struct exit_facts *exit)
 {
 	bool waits = c->warm && c->entry.waits;
+	bool ordered = layer == LAYER_HANDSHAKE && error == ECANCELED;
 	char why[512];
 
-	/* A command that is not there is the caller's business, and told by its status. */
-	if (c->warm ? waits : layer != LAYER_EXEC) {
+	/*
+	 * A command that is not there is the caller's business, and told by its status; what
+	 * was killed on its way, as its session had ended, is nobody's.
+	 */
+	if (!ordered && (c->warm ? waits : layer != LAYER_EXEC)) {
 		launch_explain(layer, error, why, sizeof(why));
 		log_error("%s", why);
 	}

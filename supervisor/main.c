@@ -48,8 +48,9 @@ static int
 check_config(const char *path)
 {
 	open_config(path);
-	printf("%s: valid: runtimes %zu, providers %zu, tools %zu, grants %zu\n", path,
-	    config.runtimes.n, config.providers.n, config.tools.n, config.grants.n);
+	printf("%s: valid: runtimes %zu, providers %zu, tools %zu, grants %zu (JSON Schemas are "
+	       "checked at its start)\n",
+	    path, config.runtimes.n, config.providers.n, config.tools.n, config.grants.n);
 	conf_finish(&config);
 	return 0;
 }

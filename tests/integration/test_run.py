@@ -194,6 +194,9 @@ class Endings(Run):
 
     def test_a_program_that_is_not_there(self):
         self.refused("nosuch: cannot be executed: No such file", "run", "--", "nosuch")
+        for _ in range(5):  # its provider, killed as it starts or has just begun, is no news
+            self.refused("nosuch: cannot be executed: No such file", "run", "--allow", "read:.",
+                         "--", "nosuch")
 
     def test_past_its_deadline_its_whole_tree_is_killed(self):  # D-9
         mark = f"88{os.getpid()}"
