@@ -212,7 +212,8 @@ provider_on_refused(struct child *p, const struct control *c)
 void
 provider_on_exit(struct child *p, const struct control *c)
 {
-	if (is_shared(p) ? !p->broker->shutting_down : !p->session->closing)
+	if (is_shared(p) ? !p->broker->shutting_down && p->stop_at_ms == 0
+			 : !p->session->closing)
 		log_warn("provider %s has died (%s %d)", provider_id(p),
 		    c->exit.kind == EXIT_SIGNALED ? "signal" : "status", c->exit.status);
 	/* Answers that it wrote before its end are read first: see its link's end. */

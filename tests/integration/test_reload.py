@@ -123,6 +123,7 @@ class Takes(Case):
         wait_for(lambda: not first & providers(), "the end of the one before")
         self.assertTrue(new.read("a.txt"))
         new.end()
+        self.assertNotIn("has died", d.stderr(), "its end is no accident")
 
     def test_those_that_wait_are_of_the_new_one(self):
         self.data["runtimes"][0]["warm"] = 1
