@@ -9,7 +9,7 @@ import unittest
 import real
 import wire
 from daemon_lab import Case, Daemon, ending, submit
-from real import wait_for
+from real import IS_ROOT, wait_for
 
 TIMEOUT = 200  # of this file, for run.py
 
@@ -43,8 +43,9 @@ AGENT = """import caisson
 
 
 def run(turn):
+    do = turn.message if isinstance(turn.message, dict) else {"way": turn.message}
     try:
-        return turn.invoke("one.do", {"way": turn.message})
+        return turn.invoke(do.get("tool", "one.do"), {"way": do["way"]})
     except caisson.Refused as e:
         return {"code": e.code}
 
@@ -55,7 +56,14 @@ caisson.serve(run)
 CONFIG = """providers:
   - {{ id: one, command: [/usr/bin/python3, -B, /app/a/b/one.py{word}], app: {app}, scope: shared,
        {more} }}
+  - {{ id: own, command: [/usr/bin/python3, -B, /app/a/b/one.py], app: {app} }}
 tools:
+  - name: own.do
+    provider: own
+    namespace: one
+    effect: read
+    input: {{ type: object, properties: {{ way: {{ type: string }} }}, required: [way] }}
+    requires: {{ action: done, resource: {{ namespace: one, path: "{{way}}" }} }}
   - name: one.do
     provider: one
     namespace: one
@@ -63,6 +71,11 @@ tools:
     input: {{ type: object, properties: {{ way: {{ type: string }} }}, required: [way] }}
     requires: {{ action: do, resource: {{ namespace: one, path: "{{way}}" }} }}
 grants:
+  - id: own
+    subject: agent:b
+    issuer: human:operator
+    namespace: default
+    capabilities: [{{ resource: {{ namespace: one, path: ., scope: descendants }}, actions: [done] }}]
   - id: one
     subject: agent:a
     issuer: human:operator
@@ -177,6 +190,36 @@ class Shared(Case):
         wait_for(lambda: real.proc_text(row["pid"], "stat") is None, "its end")
         second = wait_for(lambda: self.again(d), "the next broker")
         self.assertEqual((first["calls"], second["calls"]), (1, 1))
+
+    def test_its_chamber_is_that_of_a_session_s_own(self):
+        d = self.daemon()
+        self.turn(d, "answer")
+        with d.client() as peer:
+            operation = submit(peer, {"tool": "own.do", "way": "never"}, "b")
+            wait_for(lambda: [r["places"]["calls"] for r in self.providers() if r["id"] == "own"]
+                     == [1], "its call")
+            rows = {r["id"]: r for r in self.providers()}
+            shared, own = rows["one"], rows["own"]
+            self.assertEqual([r["id"] for r in rows.values() if "session" in r], ["own"])
+            for key in ("profile", "network", "layers", "descriptors"):
+                self.assertEqual(shared[key], own[key], key)
+            self.assertEqual(*(self.seal(r["pid"]) for r in (shared, own)))
+            if IS_ROOT:
+                self.assertNotEqual(shared["uid"], own["uid"])
+                for name in ("mnt", "net", "pid", "ipc"):
+                    self.assertNotEqual(*(os.readlink(f"/proc/{r['pid']}/ns/{name}")
+                                          for r in (shared, own)), name)
+            peer.request("operation.stop", operation=operation)
+            ending(peer)
+
+    def seal(self, pid):
+        """What the kernel says that it may never get again."""
+        words = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp",
+                 "Seccomp_filters")
+        lines = dict(line.split(":\t", 1) for line in real.proc_text(pid, "status").splitlines())
+        found = {word: lines[word] for word in words}
+        self.assertEqual((found["Seccomp"], found["NoNewPrivs"]), ("2", "1"))
+        return found
 
     def again(self, d):
         try:
