@@ -47,8 +47,8 @@ struct grant_facts {
  */
 void grant_pack(struct buf *b, const struct grant *g, const struct grant_facts *facts);
 
-/* "active", "pending", "expired", "revoked", "exhausted": of the grant itself, whatever became of
- * its parent. */
+/* "active", "pending", "expired", "revoked", "exhausted": of the grant itself, whatever became
+ * of its parent. */
 const char *grant_state(const struct grant *g, uint64_t now_ms);
 
 #endif /* BROKER_GRANT_WIRE_H */

@@ -328,7 +328,8 @@ message_pack(struct buf *b, const struct operation *op, bool recorded)
 	else if (recorded && op->ending == ENDING_start_failed && op->layer == LAYER_DEATHS)
 		snprintf(text, sizeof text,
 		    "%" PRIu64 " processes of this runtime died as they started; it is started "
-		    "again within %d s: the log of caissond and caisson audit say how they ended",
+		    "again within %d s: the log of caissond and caisson audit say how they "
+		    "ended",
 		    op->deaths, START_WINDOW_MS / 1000);
 	else if (!recorded)
 		snprintf(text, sizeof text, "%s; what it became is here, and nowhere on record",

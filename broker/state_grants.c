@@ -96,8 +96,8 @@ state_grants_attach(struct broker *b)
 	int r = grants_attach(b->grants, b->grant_set, id, sizeof id);
 
 	if (r == -EEXIST)
-		log_error("grant %s stands in the configuration and in the record, where it was "
-			  "issued: give the configuration's another id",
+		log_error("grant %s stands in the configuration and in the record, where it "
+			  "was issued: give the configuration's another id",
 		    id);
 	else if (r < 0)
 		log_error("the grants of the record cannot be loaded, from %s on: %s", id,

@@ -181,7 +181,8 @@ grant_main(const struct options *o, int argc, char **argv)
 		snprintf(command, sizeof(command), "grant %s", grant_verb_name(g.ask.verb));
 		q.command = command;
 		if (g.ask.type == MSG_grant_issue)
-			q.lost = "its broker died, and may have issued it: see caisson grant list";
+			q.lost = "its broker died, and may have issued it: "
+				 "see caisson grant list";
 		status = ask(&q, argc, argv);
 	}
 	grant_table_finish(&g.table);

@@ -1,6 +1,7 @@
 /*
- * grant: `caisson grant`: authority, by the operator (D-17, D-18).  Asks the broker of a daemon,
- * or with -c the one of whoever holds the namespace's lock, which may be a caissond of ours.
+ * grant: `caisson grant`: authority, by the operator (D-17, D-18).  Asks the broker of a
+ * daemon, or with -c the one of whoever holds the namespace's lock, which may be a caissond of
+ * ours.
  */
 #ifndef CLIENT_GRANT_H
 #define CLIENT_GRANT_H

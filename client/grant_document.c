@@ -23,7 +23,8 @@ refuse(struct document *d, const char *at, const char *key, const char *fmt, ...
 	int n;
 
 	n = snprintf(d->err, GRANT_DOCUMENT_ERROR_MAX, "%s%s%.64s%s", at,
-	    *at != '\0' && *key != '\0' ? "." : "", key, *at != '\0' || *key != '\0' ? ": " : "");
+	    *at != '\0' && *key != '\0' ? "." : "", key,
+	    *at != '\0' || *key != '\0' ? ": " : "");
 	va_start(ap, fmt);
 	vsnprintf(d->err + n, GRANT_DOCUMENT_ERROR_MAX - (size_t)n, fmt, ap);
 	va_end(ap);
@@ -73,8 +74,8 @@ get(struct document *d, const char *at, struct slice map, const char *key, enum 
 }
 
 static int
-need(struct document *d, const char *at, struct slice map, const char *key, enum value_type type,
-    struct value *ret)
+need(struct document *d, const char *at, struct slice map, const char *key,
+    enum value_type type, struct value *ret)
 {
 	int r = get(d, at, map, key, type, ret);
 
@@ -316,8 +317,10 @@ read_constraints(
 		return r;
 	if ((r = check_members(d, at, v.raw,
 		 "notBefore expiresAt maxUses delegationDepth purposes")) < 0 ||
-	    (r = get_instant(d, at, v.raw, "notBefore", &m->has_notBefore, &m->notBefore)) < 0 ||
-	    (r = get_instant(d, at, v.raw, "expiresAt", &m->has_expiresAt, &m->expiresAt)) < 0 ||
+	    (r = get_instant(d, at, v.raw, "notBefore", &m->has_notBefore, &m->notBefore)) <
+		0 ||
+	    (r = get_instant(d, at, v.raw, "expiresAt", &m->has_expiresAt, &m->expiresAt)) <
+		0 ||
 	    (r = get_uint(d, at, v.raw, "maxUses", &m->has_maxUses, &m->maxUses)) < 0 ||
 	    (r = get_uint(d, at, v.raw, "delegationDepth", &m->has_delegationDepth,
 		 &m->delegationDepth)) < 0)

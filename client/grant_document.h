@@ -9,8 +9,8 @@
  *                        "delegationDepth": 0, "purposes": ["run"] } }
  *
  * Strict: a member that is not known, of another type or missing is an error that names it.
- * What the broker says of a new grant (its namespace, when it was issued) is not to be said, nor
- * its parent, which is a word of the command line.  Pure.
+ * What the broker says of a new grant (its namespace, when it was issued) is not to be said,
+ * nor its parent, which is a word of the command line.  Pure.
  */
 #ifndef CLIENT_GRANT_DOCUMENT_H
 #define CLIENT_GRANT_DOCUMENT_H
@@ -21,8 +21,8 @@
 
 /*
  * Reads a packed value, which a walk has passed and which must live on, into `ret`; what is not
- * in it is left alone.  Capabilities and purposes are packed into `capabilities` and `purposes`.
- * Returns 0; -EINVAL with `err` naming the member, -ENOMEM.
+ * in it is left alone.  Capabilities and purposes are packed into `capabilities` and
+ * `purposes`.  Returns 0; -EINVAL with `err` naming the member, -ENOMEM.
  */
 int grant_document_read(struct slice document, struct msg_grant_issue *ret,
     struct buf *capabilities, struct buf *purposes, char err[GRANT_DOCUMENT_ERROR_MAX]);

@@ -227,7 +227,8 @@ pack_capabilities(struct words *w)
 	for (i = 0; i < o->allow.n; i++) {
 		fault = pack_allow(w, out, &o->allow.item[i]);
 		if (fault != NULL)
-			return refuse(w, "--allow: \"%.200s\" %s", o->allow.item[i].right, fault);
+			return refuse(
+			    w, "--allow: \"%.200s\" %s", o->allow.item[i].right, fault);
 	}
 	return 0;
 }
@@ -290,8 +291,8 @@ read_from(struct words *w)
 	if (r == -EINVAL)
 		return refuse(w, "--from: %.200s: %s", path, why);
 	if (r == 0 && ask->verb == GRANT_DERIVE && ask->m.issue.has_issuer)
-		return refuse(w, "--from: %.200s: issuer: is the parent's subject, leave it out",
-		    path);
+		return refuse(
+		    w, "--from: %.200s: issuer: is the parent's subject, leave it out", path);
 	return r;
 }
 

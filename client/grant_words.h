@@ -2,13 +2,13 @@
  * grant_words: what the command line of `caisson grant` asks for.  Pure, but for the files that
  * it names.
  *
- *     capability   ACTION[,ACTION...]:NAMESPACE:PATH, exactly PATH; "." is the root.  With a last
- *                  segment "**" all below what is before it, too; "**" alone is everything
+ *     capability   ACTION[,ACTION...]:NAMESPACE:PATH, exactly PATH; "." is the root.  With a
+ *                  last segment "**" all below what is before it, too; "**" alone is everything
  *     when         2027-01-01T00:00:00Z, or a duration from now: 10m
  *     --from       JSON with the members of a configuration's grant (grant_document.h)
  *
- * What only the broker can know (does the parent stand, is the id taken) is the broker's to say;
- * what is wrong with a word is said here, with the option and the value.
+ * What only the broker can know (does the parent stand, is the id taken) is the broker's to
+ * say; what is wrong with a word is said here, with the option and the value.
  */
 #ifndef CLIENT_GRANT_WORDS_H
 #define CLIENT_GRANT_WORDS_H

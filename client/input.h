@@ -1,6 +1,6 @@
 /*
- * input: values that a command line names: JSON, or @FILE, or @- for standard input, as one word
- * of a command line ends at 128 KiB.
+ * input: values that a command line names: JSON, or @FILE, or @- for standard input, as one
+ * word of a command line ends at 128 KiB.
  */
 #ifndef CLIENT_INPUT_H
 #define CLIENT_INPUT_H

@@ -53,9 +53,9 @@ enum control_verb {
 	/* the first of those that came with CONTROL_FROM_SOCKET, and were not taken yet, is */
 	CONTROL_CLIENT_TAKEN,
 	CONTROL_LIST, /* CONTROL_PROCESSES, please */
-	/* generation, error: 0, it decides from now on, on record; else an errno, and nothing has
-	 * changed.  kind: enum config_row_kind and index: the row that is at fault.  Of a broker
-	 * that cannot begin, as its configuration is refused, the only word */
+	/* generation, error: 0, it decides from now on, on record; else an errno, and nothing
+	 * has changed.  kind: enum config_row_kind and index: the row that is at fault.  Of a
+	 * broker that cannot begin, as its configuration is refused, the only word */
 	CONTROL_CONFIG_TAKEN,
 	/* generation: no session that began under it is left; nothing names it again */
 	CONTROL_CONFIG_OVER,

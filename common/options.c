@@ -117,7 +117,8 @@ split_allow(char *text, struct option_pair *ret)
 	ret->left = text;
 	ret->right = colon + 1;
 	if (find_choice("read|write|list|search|grep|delete|rename|mkdir", text) < 0)
-		return "does not begin with read, write, list, search, grep, delete, rename or mkdir";
+		return "does not begin with read, write, list, search, grep, delete, rename or "
+		       "mkdir";
 	return allow_path_fault(ret->right);
 }
 
@@ -465,7 +466,8 @@ add_environment(struct parser *p)
 		o->has_state = true;
 		o->state = state;
 	}
-	if (p->command & (COMMAND_grant | COMMAND_ps | COMMAND_daemon) && !o->has_socket && path != NULL &&
+	if (p->command & (COMMAND_grant | COMMAND_ps | COMMAND_daemon) && !o->has_socket &&
+	    path != NULL &&
 	    *path != '\0') {
 		o->has_socket = true;
 		o->socket = path;

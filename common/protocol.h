@@ -178,7 +178,8 @@ struct fields {
 
 /* Appends the fields of `m` that are set, required or not. */
 int protocol_pack_fields(struct fields *f, enum msg_type type, const void *m);
-/* A map of the fields of `m` and those in common (NULL: none), of which none may be the same. */
+/* A map of the fields of `m` and those in common (NULL: none), of which none may be the
+ * same. */
 int protocol_pack_with(
     struct buf *out, enum msg_type type, const struct fields *common, const void *m);
 int protocol_unpack(

@@ -118,7 +118,8 @@ rename_target(const struct target *from, const struct target *to, bool replace)
 	if (target_is_changed(to))
 		return -ESTALE;
 	/* Of two names of one file rename() keeps both, and says that it is done. */
-	if (to->exists && from->old.st_ino == to->old.st_ino && from->old.st_dev == to->old.st_dev)
+	if (to->exists && from->old.st_ino == to->old.st_ino &&
+	    from->old.st_dev == to->old.st_dev)
 		e = unlinkat(from->dir, from->leaf, 0) < 0 ? -errno : 0;
 	else
 		e = target_take(to, from->leaf, replace);

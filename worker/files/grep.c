@@ -86,7 +86,9 @@ excerpt_cut(struct excerpt *x, size_t n, size_t found, size_t found_end, bool at
 	while (!from_start && x->begin < found && x->begin < 3 && x->begin < n &&
 	    (x->bytes[x->begin] & 0xc0) == 0x80)
 		x->begin++;
-	newline = found_end > n ? NULL : memchr(x->bytes + found_end - 1, '\n', n - found_end + 1);
+	newline = found_end > n
+		      ? NULL
+		      : memchr(x->bytes + found_end - 1, '\n', n - found_end + 1);
 	x->end = newline != NULL ? (size_t)(newline - x->bytes) : n;
 	x->whole = from_start && (newline != NULL || at_end);
 	if (newline != NULL || at_end || x->begin >= x->end)
@@ -180,7 +182,8 @@ search_block(struct grep *g, int fd, const struct segments *path, size_t n, size
 		at->offset += taken;
 		p += taken;
 		n -= taken;
-		e = add_entry(g, fd, path, at->line - count_lines(l->text, l->n), at->offset - l->n);
+		e = add_entry(
+		    g, fd, path, at->line - count_lines(l->text, l->n), at->offset - l->n);
 		if (e < 0 || is_full(g))
 			return e < 0 ? e : 1;
 	}
@@ -297,7 +300,8 @@ search(struct grep *g, const struct cursor *from, struct tree *tree)
 		if (fd >= 0 && base->slash)
 			return -ENOTDIR;
 		if (fd >= 0) {
-			e = search_open(g, fd, base, from->place.offset > 0 ? from->place : from_start);
+			e = search_open(
+			    g, fd, base, from->place.offset > 0 ? from->place : from_start);
 			return e < 0 ? e : !e;
 		}
 		if (fd != -EISDIR)
@@ -340,8 +344,10 @@ pack_found(const struct grep *g, const struct tree *t, bool complete, struct buf
 static bool
 take_cursor(const struct files_call *call, struct cursor *ret)
 {
-	return !call->args.has_cursor || (cursor_unpack_place(call->args.cursor, 'g', ret) == 0 &&
-	    call->path.n + ret->at.n <= PATH_SEGMENTS_MAX && ret->place.offset <= OFFSET_MAX);
+	return !call->args.has_cursor ||
+	       (cursor_unpack_place(call->args.cursor, 'g', ret) == 0 &&
+		   call->path.n + ret->at.n <= PATH_SEGMENTS_MAX &&
+		   ret->place.offset <= OFFSET_MAX);
 }
 
 enum files_code

@@ -125,7 +125,8 @@ store_named(struct job *job)
 	cleanup_fd int fd = -1;
 	int e;
 
-	fd = files_root_openat(job->target.dir, job->temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+	fd = files_root_openat(
+	    job->target.dir, job->temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return fd;
 	e = prepare(job, fd);

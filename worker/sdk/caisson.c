@@ -25,7 +25,8 @@ struct caisson {
 	size_t got; /* bytes of what arrives */
 };
 
-/* What a runtime says is a name and a value; `method` is NULL for what answers operation.run. */
+/* What a runtime says is a name and a value; `method` is NULL for what answers
+ * operation.run. */
 static const struct {
 	const char *method, *name, *value;
 	size_t name_max, value_max; /* bytes */

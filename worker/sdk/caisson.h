@@ -295,7 +295,8 @@ struct caisson_result {
 enum caisson_request {
 	CAISSON_HELLO,	/* caisson_open() says it */
 	CAISSON_INVOKE, /* ask tool `name` for one effect; `value` holds a map of arguments */
-	CAISSON_EMIT, /* tell the host something: type `name`; arrives wrapped as runtime.event */
+	/* tell the host something: type `name`; arrives wrapped as runtime.event */
+	CAISSON_EMIT,
 	CAISSON_ANNOTATE, /* add `name` to the metadata of the turn's result */
 	CAISSON_COMPLETE, /* end the turn, `name` is "complete", "fail" or "escalate", ... */
 	CAISSON_FAIL,	  /* ... `value` its output, error or reason */
@@ -303,8 +304,9 @@ enum caisson_request {
 };
 
 /* What may go with it.  With a call `step`, a claim against the budget of steps and never a
- * permission, and `idempotencyKey`, 1..128 bytes: the same call under the same key is made once,
- * another call under it is refused.  With an outcome `metadata`, a map of at most 16 KiB. */
+ * permission, and `idempotencyKey`, 1..128 bytes: the same call under the same key is made
+ * once, another call under it is refused.  With an outcome `metadata`, a map of at most 16
+ * KiB. */
 struct caisson_option {
 	const char *name;
 	struct caisson_value value;

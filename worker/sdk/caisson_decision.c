@@ -90,7 +90,8 @@ static const struct decision {
 static const struct shape call_shape = { 2, { "tool", "arguments", "idempotencyKey" } };
 static const struct shape error_shape = { 2, { "code", "message", "retryable", "details" } };
 
-/* The members of `map` in the order of `shape`; false unless it has what it must and no other. */
+/* The members of `map` in the order of `shape`; false unless it has what it must and no
+ * other. */
 static bool
 read_members(struct caisson_value map, const struct shape *shape, struct caisson_value ret[4])
 {

@@ -1,6 +1,6 @@
 /*
- * caisson_decision: what a driver decides, read for the loop.  No part of the interface: that is
- * caisson_loop.h.
+ * caisson_decision: what a driver decides, read for the loop.  No part of the interface: that
+ * is caisson_loop.h.
  */
 #ifndef CAISSON_DECISION_H
 #define CAISSON_DECISION_H

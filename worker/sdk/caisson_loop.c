@@ -104,7 +104,8 @@ give_result(struct caisson_writer *w, struct caisson_value tool, const struct ca
 	}
 }
 
-/* Makes the call of the plan; what came of it is given to the driver next.  1: it was an ask. */
+/* Makes the call of the plan; what came of it is given to the driver next.  1: it was an
+ * ask. */
 static int
 make_call(struct loop *l)
 {

@@ -295,7 +295,8 @@ read_frame(bool *ready)
 
 	if (r < 0)
 		return r;
-	n = (size_t)length[0] << 24 | (size_t)length[1] << 16 | (size_t)length[2] << 8 | length[3];
+	n = (size_t)length[0] << 24 | (size_t)length[1] << 16 | (size_t)length[2] << 8 |
+	    length[3];
 	if (n == 0 || n > CAISSON_FRAME_MAX)
 		return -EPROTO;
 	p = calloc(1, sizeof *p + n);

@@ -96,7 +96,8 @@ caisson_provider_put_hello(struct caisson_writer *w, const char *name)
 }
 
 static void
-put_result(struct caisson_writer *w, uint32_t msgid, struct caisson_value id, const char *status)
+put_result(
+    struct caisson_writer *w, uint32_t msgid, struct caisson_value id, const char *status)
 {
 	put_frame(w, 1, msgid);
 	caisson_put_nil(w);
