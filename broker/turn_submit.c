@@ -69,8 +69,8 @@ turn_submit_fault(const struct msg_operation_submit *m)
 	    (m->has_tools || m->has_namespaces || m->has_purpose || m->has_actor ||
 		m->has_receiver || m->has_messageTrace || m->has_messagePurpose ||
 		m->has_state || m->has_metadata))
-		return "tools, namespaces, purpose, state and what is said of a message are for "
-		       "a turn, and this is a command";
+		return "tools, namespaces, purpose, state and what is said of a message are "
+		       "for a turn, and this is a command";
 	if (m->has_tools && !are_names(m->tools, TOOLS_MAX))
 		return "tools: is no list of at most 512 names, each of them once";
 	if (m->has_namespaces && !are_names(m->namespaces, TOOL_NAMESPACES_MAX))

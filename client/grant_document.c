@@ -180,6 +180,20 @@ need_words(struct document *d, const char *at, struct slice map, const char *key
 
 /* ---- capabilities ------------------------------------------------------------------ */
 
+void
+grant_pack_head(struct buf *out, struct slice namespace, struct slice owner, struct slice scope)
+{
+	pack_map(out, owner.n > 0 ? 5 : 4);
+	pack_str(out, "namespace");
+	pack_str_n(out, namespace.p, namespace.n);
+	if (owner.n > 0) {
+		pack_str(out, "owner");
+		pack_str_n(out, owner.p, owner.n);
+	}
+	pack_str(out, "scope");
+	pack_str_n(out, scope.p, scope.n);
+}
+
 const char *
 grant_pack_path(struct buf *out, const char *text, size_t n)
 {
@@ -264,15 +278,7 @@ read_capability(struct document *d, uint32_t i, struct slice map, struct buf *ou
 	if (!slice_is(scope, "exact") && !slice_is(scope, "descendants"))
 		return refuse(d, in, "scope", "\"%.*s\" is none of exact, descendants",
 		    (int)(scope.n < 64 ? scope.n : 64), (const char *)scope.p);
-	pack_map(out, has_owner ? 5 : 4);
-	pack_str(out, "namespace");
-	pack_str_n(out, namespace.p, namespace.n);
-	if (has_owner) {
-		pack_str(out, "owner");
-		pack_str_n(out, owner.p, owner.n);
-	}
-	pack_str(out, "scope");
-	pack_str_n(out, scope.p, scope.n);
+	grant_pack_head(out, namespace, owner, scope);
 	pack_str(out, "path");
 	r = read_path(d, in, resource.raw, out);
 	if (r < 0)

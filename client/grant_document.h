@@ -27,6 +27,9 @@
 int grant_document_read(struct slice document, struct msg_grant_issue *ret,
     struct buf *capabilities, struct buf *purposes, char err[GRANT_DOCUMENT_ERROR_MAX]);
 
+/* Begins a packed capability: path and actions are to follow.  An empty owner is none. */
+void grant_pack_head(
+    struct buf *out, struct slice namespace, struct slice owner, struct slice scope);
 /* Packs the segments of a/b or ".", the root, of `n` bytes.  NULL, or what is wrong with it. */
 const char *grant_pack_path(struct buf *out, const char *text, size_t n);
 

@@ -120,17 +120,11 @@ take_when(struct words *w, const char *name, const char *text, uint64_t *ret)
 /* ---- capabilities ------------------------------------------------------------------ */
 
 static void
-pack_head(struct words *w, struct buf *out, const char *namespace, size_t n, bool descendants)
+pack_head(struct words *w, struct buf *out, struct slice namespace, bool descendants)
 {
-	pack_map(out, w->o->has_resource_owner ? 5 : 4);
-	pack_str(out, "namespace");
-	pack_str_n(out, namespace, n);
-	if (w->o->has_resource_owner) {
-		pack_str(out, "owner");
-		pack_str(out, w->o->resource_owner);
-	}
-	pack_str(out, "scope");
-	pack_str(out, descendants ? "descendants" : "exact");
+	grant_pack_head(out, namespace,
+	    w->o->has_resource_owner ? slice_of(w->o->resource_owner) : (struct slice){ 0 },
+	    slice_of(descendants ? "descendants" : "exact"));
 }
 
 /* Names with a comma between them. */
@@ -171,7 +165,9 @@ pack_capability(struct words *w, struct buf *out, const char *text)
 		return "has no path; . is the root, ** is everything";
 	descendants = n >= 2 && strcmp(path + 1 + n - 2, "**") == 0 &&
 		      (n == 2 || path[1 + n - 3] == '/');
-	pack_head(w, out, namespace + 1, (size_t)(path - namespace - 1), descendants);
+	pack_head(w, out,
+	    (struct slice){ (const uint8_t *)namespace + 1, (size_t)(path - namespace - 1) },
+	    descendants);
 	pack_str(out, "path");
 	if (descendants && n == 2)
 		fault = grant_pack_path(out, ".", 1);
@@ -191,7 +187,7 @@ pack_allow(struct words *w, struct buf *out, const struct option_pair *allow)
 
 	while (options_next_segment(&s, &segment) > 0)
 		count++;
-	pack_head(w, out, WORKSPACE_NAMESPACE, strlen(WORKSPACE_NAMESPACE), true);
+	pack_head(w, out, slice_of(WORKSPACE_NAMESPACE), true);
 	pack_str(out, "path");
 	pack_array(out, count);
 	for (s = allow->right; fault == NULL && (n = options_next_segment(&s, &segment)) > 0;) {

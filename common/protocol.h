@@ -188,7 +188,8 @@ int protocol_unpack(
 /* "tool.invoke"; "tool.invoke reply". */
 const char *protocol_name(enum msg_type type);
 
-#define FIELD_NAME_MAX 31 /* bytes of any name of protocol.def: a field's, a method's, a value's */
+/* bytes of any name of protocol.def: a field's, a method's, a value's */
+#define FIELD_NAME_MAX 31
 
 /* A field's name as it is packed. */
 struct field_key {

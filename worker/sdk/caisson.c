@@ -348,7 +348,8 @@ caisson_open(struct caisson **ret)
 {
 	const char *text = getenv("CAISSON_LINK_FD");
 	struct caisson *c = calloc(1, sizeof *c);
-	struct caisson_writer version = { &(uint8_t){ CAISSON_PROTOCOL }, 1, 1, 0 }; /* packed */
+	/* packed */
+	struct caisson_writer version = { &(uint8_t){ CAISSON_PROTOCOL }, 1, 1, 0 };
 	int error = -EBADF;
 
 	if (c == NULL)

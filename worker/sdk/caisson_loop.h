@@ -25,13 +25,15 @@
  * - Anything else fails the turn with `invalid_driver_decision`, and so does a step behind the
  *   loop's own, which counts decisions from 0.  A step ahead of it is passed on as claimed.
  * - A call that is refused, for a budget too, is a result like any other.  But the loop asks
- *   for as many decisions as the turn has steps; then the turn fails with `step_limit_exceeded`.
+ *   for as many decisions as the turn has steps; then the turn fails with
+ *   `step_limit_exceeded`.
  * - An error of the driver's fails the turn with `driver_failed`.  What there is to say of it
  *   is the driver's to write, to standard error.
  * - Once the turn drains, no decision is asked for.  One that is being made counts if it ends
  *   the turn; its call is left to the broker to refuse.  Then the turn ends as cancelled.
  * - A call of `sharedos.escalate` asks a person, too, and may say what for.  It escalates the
- *   turn once the broker has taken it, if that tool is offered; else it is a call like any other.
+ *   turn once the broker has taken it, if that tool is offered; else it is a call like any
+ *   other.
  * - Nothing takes a decision away from a driver that makes it: who waits for long looks at
  *   caisson_state() meanwhile.
  */
