@@ -209,7 +209,9 @@ class Shared(Case):
                 for name in ("mnt", "net", "pid", "ipc"):
                     self.assertNotEqual(*(os.readlink(f"/proc/{r['pid']}/ns/{name}")
                                           for r in (shared, own)), name)
-            peer.request("operation.stop", operation=operation)
+            stop = peer.request("operation.stop", operation=operation)
+            while peer.receive()[:2] != [1, stop]:
+                pass  # its events so far
             ending(peer)
 
     def seal(self, pid):
