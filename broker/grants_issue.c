@@ -237,7 +237,7 @@ issue_on_record(void *arg, bool ok)
 		if (journal_lost(b->journal))
 			grants_fact_drop(b->grants, i->fact);
 		else
-			grants_take_back(b, i->fact, i->uid);
+			grants_take_back(b, i->fact, i->uid, i->escalation);
 	}
 	issue_destroy(i);
 }

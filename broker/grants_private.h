@@ -41,9 +41,11 @@ void grants_pack(
 
 /*
  * A grant that was refused for want of a record, and whose record may stand all the same: it
- * is taken back on record as soon as that works.
+ * is taken back on record as soon as that works.  `escalation` is the ask that it would have
+ * resolved, and that waits again; "": none.
  */
-void grants_take_back(struct broker *b, struct grant_fact *f, uint32_t by);
+void grants_take_back(
+    struct broker *b, struct grant_fact *f, uint32_t by, const char *escalation);
 
 void grants_issue(struct client *c, uint32_t msgid, const struct msg_grant_issue *m);
 void grants_revoke(struct client *c, uint32_t msgid, const struct msg_grant_revoke *m);

@@ -34,6 +34,7 @@ struct revoking {
 	struct grant_fact *fact;
 	uint32_t by;
 	const char *cause; /* NULL: somebody asked for it */
+	char escalation[ESCALATION_ID]; /* that it reopens; "": none */
 	bool refused; /* its record was, and is to be written again */
 	STAILQ_HEAD(, waiter) waiters;
 	TAILQ_ENTRY(revoking) link; /* broker.revocations */
@@ -169,6 +170,8 @@ revoking_record(struct revoking *r)
 	record.m.by = r->by;
 	if (r->cause != NULL)
 		RECORD_TEXT(&record.m, cause, r->cause);
+	if (r->escalation[0] != '\0')
+		RECORD_TEXT(&record.m, escalation, r->escalation);
 	ret = record_append(&record, JOURNAL_RELEASE, revoking_on_record, r);
 	r->refused = ret < 0;
 	if (ret < 0)
@@ -208,17 +211,20 @@ revoking_create(struct broker *b, struct grant_fact *f, uint32_t by, const char 
 }
 
 void
-grants_take_back(struct broker *b, struct grant_fact *f, uint32_t by)
+grants_take_back(
+    struct broker *b, struct grant_fact *f, uint32_t by, const char *escalation)
 {
 	struct revoking *r = revoking_create(b, f, by, "not_issued");
 
 	f->reserved = false;
 	f->revoked_at_ms = clock_wall_ms();
-	if (r != NULL)
+	if (r != NULL) {
+		memcpy(r->escalation, escalation, sizeof r->escalation);
 		revoking_record(r);
-	else
+	} else {
 		log_error("grant %s was refused and may stand in the record: revoke it after "
 			  "the next start", f->id);
+	}
 }
 
 /* ---- the request ---------------------------------------------------------------------- */

@@ -61,6 +61,7 @@ static const char *const statements[STATEMENT_MAX] = {
 	    " AND count = (SELECT count FROM escalations"
 	    " ORDER BY resolved DESC, count LIMIT 1)",
 	[STATEMENT_RESOLVED] = "UPDATE escalations SET resolved = 1 WHERE id = ?",
+	[STATEMENT_REOPENED] = "UPDATE escalations SET resolved = 0 WHERE id = ?",
 	[STATEMENT_KEY] = "INSERT OR REPLACE INTO keys VALUES(?, ?, ?, ?, ?, 0)",
 	[STATEMENT_KEY_FREE] = "DELETE FROM keys WHERE call = ?",
 	[STATEMENT_KEY_SETTLED] = "UPDATE keys SET settled = 1 WHERE call = ?",

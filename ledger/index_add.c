@@ -97,11 +97,11 @@ on_ended(struct index *x, uint64_t count, const struct entry *e)
 }
 
 static int
-on_call(struct index *x, enum statement which, struct slice call)
+on_id(struct index *x, enum statement which, struct slice id)
 {
 	sqlite3_stmt *s = index_statement(x, which);
 
-	bind_slice(s, 1, true, call);
+	bind_slice(s, 1, true, id);
 	return step(x, s);
 }
 
@@ -115,13 +115,13 @@ on_call_over(struct index *x, uint64_t count, const struct entry *e)
 	(void)count;
 	if (!r->has_call)
 		return 0;
-	ret = on_call(x, STATEMENT_CALL_OVER, r->call);
+	ret = on_id(x, STATEMENT_CALL_OVER, r->call);
 	if (ret < 0 || !r->has_outcome)
 		return ret;
 	if (r->has_notStarted && r->notStarted)
-		return on_call(x, STATEMENT_KEY_FREE, r->call);
+		return on_id(x, STATEMENT_KEY_FREE, r->call);
 	return r->outcome != record_outcome_interrupted
-		   ? on_call(x, STATEMENT_KEY_SETTLED, r->call)
+		   ? on_id(x, STATEMENT_KEY_SETTLED, r->call)
 		   : 0;
 }
 
@@ -196,9 +196,7 @@ on_issued(struct index *x, uint64_t count, const struct entry *e)
 	ret = step(x, s);
 	if (ret < 0 || !e->record.has_escalation)
 		return ret;
-	s = index_statement(x, STATEMENT_RESOLVED);
-	bind_slice(s, 1, true, e->record.escalation);
-	return step(x, s);
+	return on_id(x, STATEMENT_RESOLVED, e->record.escalation);
 }
 
 static int
@@ -225,6 +223,7 @@ static int
 on_revoked(struct index *x, uint64_t count, const struct entry *e)
 {
 	sqlite3_stmt *s;
+	int ret;
 
 	if (!e->record.has_grant)
 		return 0;
@@ -232,7 +231,11 @@ on_revoked(struct index *x, uint64_t count, const struct entry *e)
 	bind_uint(s, 1, count);
 	bind_slice(s, 2, true, e->record.grant);
 	bind_uint(s, 3, e->record.at);
-	return step(x, s);
+	ret = step(x, s);
+	/* Of a grant that nobody was given: its ask waits again. */
+	return ret == 0 && e->record.has_escalation
+		   ? on_id(x, STATEMENT_REOPENED, e->record.escalation)
+		   : ret;
 }
 
 /* What each type of record changes in what the record implies. */

@@ -101,8 +101,9 @@ class Durable(Case):
         return host
 
     def found(self, client):
+        """As implied(), which says of each grant what became of itself, not of its parent."""
         grants = listed(client)
-        return ({g["id"]: (g["state"], g["spent"]) for g in grants if g["origin"] == "record"},
+        return ({g["id"]: (g["state"].replace("orphaned", "active"), g["spent"]) for g in grants if g["origin"] == "record"},
                 {g["id"] for g in grants if g["origin"] != "record" and
                  g["state"] == "revoked"})
 
@@ -339,6 +340,27 @@ class Outage(Case):
                           r.get("grant") == "half"],
                          [("grant.issued", None), ("grant.revoked", "not_issued")])
         self.assertEqual(implied(records)[0]["half"], ("revoked", 0))
+
+    def test_an_ask_that_it_would_have_resolved_waits_again(self):
+        ask = {"id": "r-1", "type": "escalation.requested", "at": 1, "namespace": "default",
+               "actor": "agent:test", "owner": "human:op", "escalation": "e-1"}
+        host = self.planned("sync:1=EIO", state={"escalations": [
+            {"record": ask, "resolved": False}]})
+        client = host.client()
+        self.assertEqual(refused(client, "grant.issue", id="half", resolves="e-1",
+                                 capabilities=below("docs"))[0], "audit_unavailable")
+        self.until_it_works(host, client)
+        host.round()
+        # Here, and at the next start (an_ask_is_pending_until_a_grant_resolves_it).
+        self.assertEqual([e["status"] for e in client.call(
+            "escalation.list", cursor=0)["escalations"]], ["pending"])
+        self.assertEqual([(r["type"], r["escalation"]) for r in host.records() if
+                          r.get("grant") == "half"],
+                         [("grant.issued", "e-1"), ("grant.revoked", "e-1")])
+        self.assertEqual(client.call("grant.issue", id="whole", resolves="e-1",
+                                     capabilities=below("docs"))["id"], "whole")
+        client.call("grant.revoke", id="whole")
+        self.assertNotIn("escalation", host.records()[-1])
 
     def test_what_is_taken_away_is_gone_at_once(self):
         for plan, gated in (("write:3=ENOSPC", True), ("write:3=short", True),

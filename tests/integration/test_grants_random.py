@@ -34,7 +34,7 @@ CONFIGS = [[grant("log", ["a"], ["write"], maxUses=3)],
            [grant("log", ["a"], ["write"], maxUses=3), grant("deep", ["b"], ["*"])],
            []]
 FAR = 1 << 45
-BESIDE = {"exhausted", "pending", "expired", "foreign"}  # what a state says besides
+BESIDE = {"exhausted", "pending", "expired", "foreign", "orphaned"}  # what a state says besides
 
 
 class Mortal(Kept):

@@ -26,6 +26,17 @@ add_grant(const char *id, const char *resolves)
 	add(&r);
 }
 
+static void
+add_revocation(const char *id, const char *reopens)
+{
+	struct msg_record r = record("grant.revoked");
+
+	SET(&r, grant, slice_of(id));
+	if (reopens != NULL)
+		SET(&r, escalation, slice_of(reopens));
+	add(&r);
+}
+
 /* "b resolved, a pending, " */
 static const char *
 asks(void)
@@ -65,6 +76,11 @@ START_TEST(an_ask_is_pending_until_a_grant_resolves_it)
 	add_grant("g1", NULL);
 	add_grant("g2", "b");
 	add_grant("g3", "nobody");
+	ck_assert_str_eq(asks(), "b resolved, a pending, ");
+	add_revocation("g2", NULL); /* was given, and stays resolved */
+	ck_assert_str_eq(asks(), "b resolved, a pending, ");
+	add_grant("g4", "a");
+	add_revocation("g4", "a"); /* was not */
 	ck_assert_str_eq(asks(), "b resolved, a pending, ");
 	add_ask("b"); /* again */
 	ck_assert_str_eq(asks(), "a pending, b pending, ");
