@@ -104,12 +104,29 @@ class Grants(Case):
                 return False
         return True
 
-    def start(self, *words):
+    def start(self, *words, stdout=subprocess.PIPE):
         p = subprocess.Popen([CAISSON, *self.at_rest(*words)], stdin=subprocess.DEVNULL,
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                             stdout=stdout, stderr=subprocess.PIPE, text=True,
                              env=real.environment())
         self.addCleanup(self.finish, p)
         return p
+
+    def full_pipe(self):
+        """Its ends.  A client that prints there cannot end before somebody reads."""
+        ends = os.pipe()
+        for fd in ends:
+            self.addCleanup(os.close, fd)
+        os.set_blocking(ends[1], False)
+        with contextlib.suppress(BlockingIOError):
+            while os.write(ends[1], bytes(4096)):
+                pass
+        os.set_blocking(ends[1], True)
+        return ends
+
+    def caissond_of(self, p):
+        """The pid of the daemon that a client at rest has started."""
+        return wait_for(lambda: [pid for pid in real.below(p.pid) if "--private" in
+                                 (real.proc_text(pid, "cmdline") or "")], "its caissond")[0]
 
     def told(self, p):
         """(exit status, stdout, stderr) of what was started, once it has ended."""
@@ -145,7 +162,7 @@ class Lock(Grants):
     def test_who_holds_it_for_a_moment_is_waited_for(self):
         with self.held():
             p = self.start("list")
-            supervisor = wait_for(lambda: real.below(p.pid), "its caissond").pop()
+            supervisor = self.caissond_of(p)
             wait_for(lambda: (real.proc_text(supervisor, "stat") or "x) R").rpartition(")")[2]
                      .split()[0] == "S", "that one to wait")
         status, out, err = self.told(p)
@@ -198,9 +215,10 @@ class Lock(Grants):
         self.verified()
 
     def test_a_client_that_is_killed_frees_it(self):
+        full = self.full_pipe()[1]
         for _ in range(3):
-            p = self.start("list")
-            supervisor = wait_for(lambda: real.below(p.pid), "its caissond").pop()
+            p = self.start("list", stdout=full)
+            supervisor = self.caissond_of(p)
             p.kill()
             p.communicate(timeout=WAIT)
             wait_for(lambda: real.proc_text(supervisor, "stat") is None, "its end")
@@ -308,16 +326,14 @@ class AtRest(Grants):
         self.assertIn("g-read", self.states())
 
     def test_a_daemon_that_comes_meanwhile_is_told_who_holds_it(self):
-        p = self.start("list")
-        supervisor = wait_for(lambda: real.below(p.pid), "its caissond").pop()
+        drain, full = self.full_pipe()
+        p = self.start("list", stdout=full)
+        supervisor = self.caissond_of(p)
         wait_for(lambda: len(real.below(p.pid)) > 2, "its broker")
-        p.send_signal(signal.SIGSTOP)
-        try:
-            d = Daemon(self, ready=False)
-            self.assertEqual(d.process.wait(WAIT), 125)
-            self.assertIn(f"is held by caissond, pid {supervisor}", d.stderr())
-        finally:
-            p.send_signal(signal.SIGCONT)
+        d = Daemon(self, ready=False)
+        self.assertEqual(d.process.wait(WAIT), 125)
+        self.assertIn(f"is held by caissond, pid {supervisor}", d.stderr())
+        self.assertTrue(os.read(drain, 1 << 20))
         self.assertEqual(self.told(p)[::2], (0, ""))
         self.assertEqual(Daemon(self).end(), 0)
 
