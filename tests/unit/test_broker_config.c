@@ -151,11 +151,10 @@ read_draft(const struct draft *d)
 	return c;
 }
 
-START_TEST(a_good_configuration_is_read_whole)
+/* All that can be said of the second of each kind, and of the whole. */
+static void
+draft_say_all(struct draft *d)
 {
-	struct draft *d = draft_create();
-	struct config *c;
-
 	d->broker.owner = S("group:\xc3\xa9");
 	d->grant[1].has_notBefore = d->grant[1].has_expiresAt = d->grant[1].has_maxUses = true;
 	d->grant[1].notBefore = 8;
@@ -179,9 +178,11 @@ START_TEST(a_good_configuration_is_read_whole)
 	d->tool[1].has_output = d->tool[1].has_ceiling = true;
 	d->tool[1].output = json_value(&d->output, "{'type':'string'}");
 	d->tool[1].ceiling = json_value(&d->ceiling, "['docs']");
-	c = read_draft(d);
-	draft_destroy(d);
+}
 
+static void
+check_head(const struct config *c)
+{
 	ck_assert_str_eq(c->namespace, "default");
 	ck_assert_str_eq(c->authority, "human:operator");
 	ck_assert_str_eq(c->owner, "group:\xc3\xa9");
@@ -194,10 +195,20 @@ START_TEST(a_good_configuration_is_read_whole)
 	ck_assert_uint_eq(c->drain_grace_ms, 5);
 	ck_assert_uint_eq(c->kill_grace_ms, 2000);
 	ck_assert_uint_eq(c->operator, 1000);
+	ck_assert_int_eq(c->revocation, REVOCATION_next_turn);
+	ck_assert_uint_eq(c->ntool_namespaces, 2);
+	ck_assert_str_eq(c->tool_namespaces[1], "mail");
+}
+
+static void
+check_tools(const struct config *c)
+{
 	ck_assert_uint_eq(c->nruntimes, 2);
 	ck_assert_str_eq(c->runtimes[1].id, "r1");
 	ck_assert_str_eq(c->runtimes[1].version, "1.0.0");
 	ck_assert_int_eq(c->runtimes[1].kind, operation_kind_turn);
+	ck_assert_uint_eq(c->runtimes[0].metadata.n, 0);
+	ck_assert_uint_gt(c->runtimes[1].metadata.n, 0);
 	ck_assert_uint_eq(c->nproviders, 2);
 	ck_assert_str_eq(c->providers[1].id, "p1");
 	ck_assert_uint_eq(c->providers[1].concurrency, 4);
@@ -211,11 +222,11 @@ START_TEST(a_good_configuration_is_read_whole)
 	ck_assert(!c->tools[1].read_only && c->tools[1].destructive && c->tools[1].result);
 	ck_assert_uint_eq(c->tools[0].ceiling.n, 0);
 	ck_assert_str_eq(c->tools[1].ceiling.segment[0], "docs");
-	ck_assert_int_eq(c->revocation, REVOCATION_next_turn);
-	ck_assert_uint_eq(c->ntool_namespaces, 2);
-	ck_assert_str_eq(c->tool_namespaces[1], "mail");
-	ck_assert_uint_eq(c->runtimes[0].metadata.n, 0);
-	ck_assert_uint_gt(c->runtimes[1].metadata.n, 0);
+}
+
+static void
+check_grants(const struct config *c)
+{
 	ck_assert_uint_eq(c->ngrants, 2);
 	ck_assert(!c->grants[0].bounded && c->grants[0].expires_at_ms == 0);
 	ck_assert_ptr_null(c->grants[0].purposes);
@@ -234,6 +245,19 @@ START_TEST(a_good_configuration_is_read_whole)
 	ck_assert(!c->grants[1].capabilities[0].descendants);
 	ck_assert_str_eq(c->grants[1].capabilities[0].path.segment[1], "a");
 	ck_assert_str_eq(c->grants[1].capabilities[0].actions[1], "list");
+}
+
+START_TEST(a_good_configuration_is_read_whole)
+{
+	struct draft *d = draft_create();
+	struct config *c;
+
+	draft_say_all(d);
+	c = read_draft(d);
+	draft_destroy(d);
+	check_head(c);
+	check_tools(c);
+	check_grants(c);
 	config_release(c);
 }
 END_TEST
