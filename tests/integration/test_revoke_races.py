@@ -2,10 +2,12 @@
 
 The test plays runtime, provider, operator and supervisor, and makes one step after the other:
 three calls under a grant of two uses, at a provider with one place; the provider says hello; it
-answers; the turn ends; another configuration comes; the grant is revoked.  Each order is a round.
+answers; the turn ends, or its time is up, at its place in the order or before; another
+configuration comes; the grant is revoked.  Each order is a round.
 CAISSON_REVOKE_ROUNDS=n makes n orders in each mode, in place of a few.
 """
 
+import contextlib
 import os
 import random
 import threading
@@ -23,7 +25,8 @@ TOOLS = [tool("files.append", "write", action="append")]
 LOG = grant("log", ["log"], ["append"], maxUses=2)
 WIDER = grant("log", ["log"], ["append", "read"], maxUses=2)
 RELOADS = {"said again": [LOG], "said otherwise": [WIDER], "gone": []}
-TOLD = {"", "no_matching_grant", "grant_exhausted", "tool_unavailable", "turn_draining"}
+TOLD = {"", "no_matching_grant", "grant_exhausted", "tool_unavailable", "turn_draining",
+        "interrupted"}
 
 
 class Worker:
@@ -40,21 +43,29 @@ class Worker:
         child.over.wait(TIMEOUT)
 
     def call(self, n):
-        self.peer.request("tool.invoke", operation=self.operation, id=f"c{n}",
-                          tool="files.append", arguments={"path": f"log/{n}"})
+        with contextlib.suppress(Closed):  # a deadline that came first
+            self.peer.request("tool.invoke", operation=self.operation, id=f"c{n}",
+                              tool="files.append", arguments={"path": f"log/{n}"})
 
     def end(self):
         self.peer.reply(self.run, status="complete", output=None)
 
-    def told(self):
-        """The code of each call that was answered so far, "" for a success."""
+    def hear(self, until=None, timeout=0.001):
+        """Reads what there is, or to the notification `until`; True if that came, or the end."""
         try:
             while True:
-                m = self.peer.receive(0.001)
+                m = self.peer.receive(timeout)
                 if m[0] == 1 and m[2] is None and "callId" in (m[3] or {}):
                     self.codes[m[3]["callId"]] = m[3].get("error", {}).get("code", "")
-        except (Closed, TimeoutError, OSError):
-            return self.codes
+                if m[0] == 2 and m[1] == until:
+                    return True
+        except (Closed, OSError) as e:
+            return not isinstance(e, TimeoutError)
+
+    def told(self):
+        """The code of each call that was answered so far, "" for a success."""
+        self.hear()
+        return self.codes
 
 
 class Provider:
@@ -104,7 +115,7 @@ class Round:
                          revocation=mode)
         self.named = None
         self.ended = self.reloaded = False
-        self.way = chance.choice(["outcome", "cancel"])
+        self.way = chance.choice(["outcome", "cancel", "deadline"])
         self.reload = chance.choice([*RELOADS])
 
     def order(self):
@@ -116,6 +127,8 @@ class Round:
             places = sorted(steps.index(s) for s in chain)
             for place, step in zip(places, chain):
                 steps[place] = step
+        if "end" not in steps:
+            self.way = "outcome"
         return steps
 
     # ---- the steps -------------------------------------------------------------------------
@@ -134,6 +147,8 @@ class Round:
             self.ended = True
             if self.way == "outcome":
                 self.worker.end()
+            elif self.way == "deadline":
+                self.test.assertTrue(self.worker.hear("operation.cancel", TIMEOUT))
             else:
                 self.client.call("operation.stop", operation=self.worker.operation)
         if self.chance.randrange(3):
@@ -151,8 +166,8 @@ class Round:
         error, result = self.operator.expect_reply(self.operator.request(
             "grant.revoke", id="log"))
         if error is not None:  # its configuration is forgotten, and the grant with it
-            self.test.assertEqual((error["code"], self.reload, self.ended),
-                                  ("not_found", "gone", True))
+            self.test.assertEqual((error["code"], self.reload), ("not_found", "gone"))
+            self.test.assertTrue(self.ended or self.way == "deadline")
             result = {"dispatched": []}
         self.named = {c["call"] for c in result["dispatched"]}
         self.arrived(self.named)
@@ -179,7 +194,7 @@ class Round:
                 self.host.round()
             # Nothing reached the provider that the answer did not name.
             test.assertEqual(provider.calls() - self.at_answer, set())
-            if not self.ended:
+            if not self.ended and self.way != "deadline":
                 test.assertEqual(self.named, self.unanswered)
         provider.answer(for_good=True)
         if not self.ended:
@@ -205,12 +220,23 @@ class Round:
                                  (self.spent(), self.provider.calls()))
             self.host.round()
 
+    def began(self):
+        """Waits for the runtime to have its turn; False if the time was up before."""
+        deadline = time.monotonic() + TIMEOUT
+        while not self.worker.ready.wait(0.01):
+            if "operation.ended" in [r["type"] for r in self.host.records()]:
+                return False
+            self.test.assertLess(time.monotonic(), deadline, self.host.log_text())
+        return True
+
     def run(self):
         with self.host:
             self.client, self.operator = self.host.client(), self.host.client()
-            self.client.submit()
-            self.test.assertTrue(self.worker.ready.wait(TIMEOUT), self.host.log_text())
             steps = self.order()
+            self.client.submit(**({"timeoutMs": self.chance.choice([20, 60, 200])}
+                                  if self.way == "deadline" else {}))
+            if not self.began():
+                return None, (0, 0)
             with self.test.subTest(steps=steps, way=self.way, reload=self.reload,
                                    mode=self.mode):
                 for step in steps:
