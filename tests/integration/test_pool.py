@@ -101,7 +101,7 @@ class Pool(Case):
         """pids of those that wait, once there are `n`, none of them in `but`."""
         def look():
             rows = [r for r in self.rows() if r["state"] == "warm" and r["role"] == role]
-            pids = [r["pid"] for r in rows if r["pid"]]
+            pids = [r["pid"] for r in rows if "pid" in r]  # one that is being made has none
             return len(pids) == n and not set(pids) & set(but) and (pids, rows)
         pids, rows = wait_for(look, f"{n} that wait")
         for row in rows:
