@@ -288,9 +288,17 @@ class Disk(Case):
         host = self.host([a], program_path=str(STOPS), env={PLAN: "sync:1=EIO"})
         self.taken(host, 1, grants=[DOCS, grant("w", ["docs"], ["write"])])
         self.assertIn("not on record before the journal can be written again", host.log_text())
-        wait_for(lambda: host.log_text().count("can be written") > 1 or len(host.wanted) > 1,
-                 "another segment")
-        client = self.begin(host, a)
+        client = host.client()
+
+        def admitted():
+            error, _ = client.expect_reply(client.request("operation.submit", kind="turn",
+                                                          runtime="test"))
+            if error is None:
+                return True
+            self.assertEqual((error["code"], error["retryable"]), ("audit_unavailable", True))
+            return False
+        wait_for(admitted, "another segment")
+        self.assertTrue(a.ready.wait(TIMEOUT), host.log_text())
         self.assertEqual(a.tools, ["files.read", "files.write"])
         types = [r["type"] for r in host.records()]
         self.assertLess(types.index("configuration.reloaded"),

@@ -58,7 +58,10 @@ def said(stderr):
     """Text or bytes without what a sanitizer says of a program that sees no /proc."""
     if not SANITIZED:
         return stderr
-    line = r"==\d+==WARNING: reading executable name failed [^\n]*\n"
+    line = (r"==\d+==WARNING: reading executable name failed [^\n]*\n"
+            r"|==\d+==WARNING: ASan is ignoring requested __asan_handle_no_return: [^\n]*\n"
+            r"False positive error reports may follow\n"
+            r"For details see [^\n]*\n")
     return re.sub(line if isinstance(stderr, str) else line.encode(), stderr[:0], stderr)
 
 
