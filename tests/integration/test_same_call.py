@@ -7,7 +7,7 @@ import unicodedata
 import unittest
 
 from broker_host import DONE, Host, grant, ok, runtime, serve, tool
-from wire import pack, unpack
+from wire import frame, pack, unpack
 
 TOOLS = [tool("files.do", "write", action="do")]
 ALL = grant("all", [], ["do"])
@@ -38,15 +38,15 @@ class Case(unittest.TestCase):
         effects = []
 
         def work(child, params):
-            codes = []
-            for n, arguments in enumerate(calls):
-                more = {} if key is None else {"idempotencyKey": key}
-                sent = child.peer.request("tool.invoke", operation=child.operation, id=str(n),
-                                          tool="files.do", arguments=arguments, **more)
-                if not at_once:
-                    codes.append(child.peer.expect_reply(sent)[1])
-            while len(codes) < len(calls):
-                codes.append(child.peer.receive()[3])
+            more = {} if key is None else {"idempotencyKey": key}
+            asked = [{"operation": child.operation, "id": str(n), "tool": "files.do",
+                      "arguments": arguments, **more} for n, arguments in enumerate(calls)]
+            if at_once:  # in one piece: the broker has read all before one can be answered
+                child.peer.send_raw(b"".join(
+                    frame([0, 100 + n, "tool.invoke", [call]]) for n, call in enumerate(asked)))
+                codes = [child.peer.receive()[3] for _ in asked]
+            else:
+                codes = [child.peer.call("tool.invoke", **call) for call in asked]
             self.codes = [c.get("error", {}).get("code", "") for c in codes]
             return DONE
         with Host(worker=runtime(work), provider=serve(lambda p: effects.append(p) or ok(1)),
