@@ -39,6 +39,13 @@ enum control_verb {
 	/* fd: sealed memfd of a whole configuration, generation: its number.  One at a time:
 	 * answered with CONTROL_CONFIG_TAKEN */
 	CONTROL_CONFIG,
+	/* workspace, error: 0, CONTROL_WORKSPACE made it; else an errno, and there is none */
+	CONTROL_WORKSPACE_MADE,
+	/* workspace, error: 0, CONTROL_WORKSPACE_DROP removed it; else what is left of it stays
+	 * until the next start */
+	CONTROL_WORKSPACE_GONE,
+	/* workspace: one that lay there when this broker became ready; it drops what is nobody's */
+	CONTROL_WORKSPACE_FOUND,
 
 	/* broker -> supervisor */
 	CONTROL_READY = 32, /* the state has arrived whole; links may come */
@@ -59,6 +66,19 @@ enum control_verb {
 	CONTROL_CONFIG_TAKEN,
 	/* generation: no session that began under it is left; nothing names it again */
 	CONTROL_CONFIG_OVER,
+	/* workspace: make this directory, empty; children of CONTROL_SPAWN name it */
+	CONTROL_WORKSPACE,
+	/* workspace: remove it with what is in it; no child that shows it is left */
+	CONTROL_WORKSPACE_DROP,
+
+	/* gateway -> supervisor */
+	/* index: number of the request: a link to the broker, please; answered by CONTROL_DIALED */
+	CONTROL_DIAL = 48,
+
+	/* supervisor -> gateway, which gets CONTROL_PING, _SHUTDOWN and _CONFIG, too, and says
+	 * CONTROL_READY, _PONG, _CONFIG_TAKEN and _SETTLED */
+	/* index: of the request; fd: the link; none, and error: there is no broker now */
+	CONTROL_DIALED = 56,
 
 	/* supervisor -> client */
 	CONTROL_BROKER = 64, /* fd: link to the broker (again, after a broker's death) */
@@ -71,6 +91,8 @@ enum child_kind {
 	/* worker without: stdin (only with CONTROL_WITH_INPUT), stdout, stderr */
 	CHILD_COMMAND,
 	CHILD_PROVIDER, /* link, stderr; one for all sessions has a number of its own */
+	/* link, stderr: the files provider over `workspace`, for its clients' own file operations */
+	CHILD_WORKSPACE,
 };
 
 /* Which of a configuration's lists a row is of, with CONTROL_CONFIG_TAKEN. */
@@ -85,6 +107,8 @@ enum config_row_kind {
 #define CONTROL_WITH_INPUT 1u
 /* To a broker: it came through the daemon's socket, from anybody who can reach that. */
 #define CONTROL_FROM_SOCKET 2u
+/* To a broker: carried by the gateway: there are no credentials (principal.prove). */
+#define CONTROL_FROM_GATEWAY 8u
 /* To a ledger: its other end is the broker's. */
 #define CONTROL_FROM_BROKER 4u
 
@@ -200,6 +224,9 @@ struct control {
 	uint32_t uid, gid, pid;
 	uint64_t generation; /* of the configuration that a child's index is into */
 	uint64_t count;
+	/* of the session that a child is for; its chamber shows it where its runtime or provider
+	 * is configured so; 0: none */
+	uint64_t workspace;
 	struct exit_facts exit;
 };
 

@@ -17,7 +17,7 @@
 
 #include "common/limits.h"
 
-#define PROTOCOL_VERSION 2 /* raised with every change of protocol.def */
+#define PROTOCOL_VERSION 3 /* raised with every change of protocol.def */
 
 /* The authority to run a turn at all (TU-13): its resource's namespace, and its action. */
 #define EXECUTION_NAMESPACE "sharedos.execution"
@@ -38,7 +38,8 @@ enum role {
 	ROLE_LEDGER = 1 << 2,
 	ROLE_WORKER = 1 << 3,
 	ROLE_PROVIDER = 1 << 4,
-	ROLE_CLIENT = 1 << 5,
+	ROLE_CLIENT = 1 << 5, /* on its own, or carried by the gateway */
+	ROLE_GATEWAY = 1 << 6, /* of its configuration only: on links it is a client */
 };
 
 /* Where a link is in its life; rows say in which states they may arrive. */

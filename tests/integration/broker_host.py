@@ -25,8 +25,8 @@ from wire import Closed, Peer, TIMEOUT, frame, keep_low_descriptors, program, un
 
 keep_low_descriptors()
 
-FORMAT = "=IIQIiIIIIIIQQIiIIIIIHHQQQQQ"
-FIELDS = ("verb kind session index error cause layer flags uid gid pid generation count "
+FORMAT = "=IIQIiIIIIIIQQQIiIIIIIHHQQQQQ"
+FIELDS = ("verb kind session index error cause layer flags uid gid pid generation count workspace "
           "x_kind x_status x_core x_cause x_limit x_syscall x_arch x_told x_meter "
           "x_cpu x_peak x_read x_written x_processes").split()
 SEGMENT, LEDGER, CLIENT, LINK, STARTED, REFUSED, EXIT, PING, SHUTDOWN, NO_SEGMENT = range(1, 11)
