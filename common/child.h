@@ -15,6 +15,11 @@
 #define LEDGER_FD_JOURNAL 4 /* the directory of the segments */
 #define LEDGER_FD_INDEX	  5 /* the directory of index and head */
 
+/* caisson-gateway CONFIG: its argument is the number, in decimal, of the sealed memfd with the
+ * frames config.gateway ... config.end, which stands behind its listening sockets. */
+#define GATEWAY_FD_CONTROL 3 /* SEQPACKET, struct control: CONTROL_DIALED brings links */
+#define GATEWAY_FD_LISTEN  4 /* the first of the listening sockets, as config.listener frames */
+
 /* caisson-worker: the launcher.  Everything it needs is in the plan. */
 #define LAUNCH_FD_SOCKET 3 /* SEQPACKET, struct launch_report up, single bytes down */
 #define LAUNCH_FD_PLAN	 4 /* sealed memfd, worker/plan.h */

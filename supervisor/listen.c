@@ -6,16 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 
 #include <event2/event.h>
 
 #include "common/log.h"
 #include "common/util.h"
-#include "supervisor/lockfile.h"
+#include "supervisor/socket_name.h"
 
-#define BACKLOG		128
 #define BURST		16 /* accepted per loop turn */
 #define BACK_OFF_MS	50 /* after an accept() that failed for want of something; doubles */
 #define BACK_OFF_MAX_MS 2000
@@ -35,9 +32,8 @@ struct offer {
 
 struct listen {
 	struct listen_options o;
-	int fd, dir_fd, lock_fd;
-	char *name, *lock_name; /* beneath dir_fd */
-	struct stat made;	/* the socket, as we made it */
+	int fd;
+	struct socket_name name;
 	struct event *readable, *again;
 	unsigned back_off_ms;
 	bool running, crowded; /* a refusal was logged, and none has gone since */
@@ -246,128 +242,11 @@ listen_pause(struct listen *l, bool gone)
 	l->crowded = false;
 }
 
-/* ---- its name ---------------------------------------------------------------------- */
-
 static int
-refuse(char err[LISTEN_ERROR_MAX], const char *path, const char *what, int error)
+refuse_memory(const struct listen_options *o, char err[LISTEN_ERROR_MAX])
 {
-	snprintf(err, LISTEN_ERROR_MAX, "--socket %.300s: cannot %s: %s", path, what,
-	    strerror(error));
-	return -error;
-}
-
-/* Opens the directory of `path`, made if it is not there; what others could change is none. */
-static int
-open_dir(struct listen *l, const char *path, char err[LISTEN_ERROR_MAX])
-{
-	const char *slash = strrchr(path, '/');
-	cleanup_free char *dir =
-	    slash ? strndup(path, slash > path ? (size_t)(slash - path) : 1) : strdup(".");
-	mode_t mode = geteuid() == 0 ? 0755 : 0700, mask;
-	struct stat st;
-
-	l->name = strdup(slash ? slash + 1 : path);
-	if (!dir || !l->name)
-		return refuse(err, path, "use it", ENOMEM);
-	if (l->name[0] == '\0')
-		return refuse(err, path, "use it", EISDIR);
-	mask = umask(0); /* not chmod(), which may meet another directory by then */
-	(void)mkdir(dir, mode);
-	umask(mask);
-	l->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (l->dir_fd < 0 || fstat(l->dir_fd, &st) < 0)
-		return refuse(err, path, "open its directory", errno);
-	if ((st.st_uid != geteuid() && st.st_uid != 0) ||
-	    ((st.st_mode & 022) && !(st.st_mode & S_ISVTX))) {
-		snprintf(err, LISTEN_ERROR_MAX,
-		    "--socket %.300s: others could replace it: expected a directory that only "
-		    "its owner, you or root, can write",
-		    path);
-		return -EPERM;
-	}
-	return 0;
-}
-
-/* NAME.sock is locked by NAME.pid. */
-static int
-take_lock(struct listen *l, const char *path, char err[LISTEN_ERROR_MAX])
-{
-	size_t n = strlen(l->name);
-	char text[LOCKFILE_HOLDER_MAX];
-	pid_t holder;
-
-	if (n > 5 && !strcmp(l->name + n - 5, ".sock"))
-		n -= 5;
-	if (asprintf(&l->lock_name, "%.*s.pid", (int)n, l->name) < 0) {
-		l->lock_name = NULL;
-		return refuse(err, path, "lock it", ENOMEM);
-	}
-	l->lock_fd = lockfile_take(l->dir_fd, l->lock_name, 0, &holder);
-	if (l->lock_fd == -EWOULDBLOCK) {
-		snprintf(err, LISTEN_ERROR_MAX,
-		    "--socket %.300s: is served by %s, or name another socket", path,
-		    lockfile_holder(holder, text));
-		return -EWOULDBLOCK;
-	}
-	return l->lock_fd < 0 ? refuse(err, path, "lock it by its pid file", -l->lock_fd) : 0;
-}
-
-/* With the lock held: a socket of that name is of a daemon that is dead. */
-static int
-remove_stale(struct listen *l, const char *path, char err[LISTEN_ERROR_MAX])
-{
-	struct stat st;
-
-	if (fstatat(l->dir_fd, l->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT ? 0 : refuse(err, path, "look at it", errno);
-	if (!S_ISSOCK(st.st_mode)) {
-		snprintf(err, LISTEN_ERROR_MAX,
-		    "--socket %.300s: something that is no socket is there: remove it, or name "
-		    "another",
-		    path);
-		return -EEXIST;
-	}
-	return unlinkat(l->dir_fd, l->name, 0) < 0 ? refuse(err, path, "remove it", errno) : 0;
-}
-
-static int
-bind_name(struct listen *l, const char *path, char err[LISTEN_ERROR_MAX])
-{
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	mode_t mask;
-	int r;
-
-	strlcpy(address.sun_path, path, sizeof(address.sun_path));
-	l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (l->fd < 0)
-		return refuse(err, path, "make a socket", errno);
-	mask = umask(0111);
-	r = bind(l->fd, (struct sockaddr *)&address, sizeof(address)) < 0 ? errno : 0;
-	umask(mask);
-	if (r)
-		return refuse(err, path, "bind it", r);
-	if (fstatat(l->dir_fd, l->name, &l->made, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    listen(l->fd, BACKLOG) < 0)
-		return refuse(err, path, "listen", errno);
-	return 0;
-}
-
-static int
-open_socket(struct listen *l, const char *path, char err[LISTEN_ERROR_MAX])
-{
-	struct sockaddr_un address;
-	int r;
-
-	if (strlen(path) >= sizeof(address.sun_path)) {
-		snprintf(err, LISTEN_ERROR_MAX,
-		    "--socket %.300s: is %zu bytes long, expected %zu at most", path,
-		    strlen(path), sizeof(address.sun_path) - 1);
-		return -ENAMETOOLONG;
-	}
-	if ((r = open_dir(l, path, err)) < 0 || (r = take_lock(l, path, err)) < 0 ||
-	    (r = remove_stale(l, path, err)) < 0)
-		return r;
-	return bind_name(l, path, err);
+	snprintf(err, LISTEN_ERROR_MAX, "--socket %.300s: out of memory", o->path);
+	return -ENOMEM;
 }
 
 int
@@ -375,22 +254,29 @@ listen_open(struct event_base *base, const struct listen_options *o, struct list
     char err[LISTEN_ERROR_MAX])
 {
 	struct listen *l = calloc(1, sizeof(*l));
-	int r;
+	int r = 0;
 
-	if (!l)
-		return refuse(err, o->path, "listen", ENOMEM);
+	if (!l) {
+		if (o->inherited)
+			close(o->fd);
+		return refuse_memory(o, err);
+	}
 	l->o = *o;
-	l->fd = l->dir_fd = l->lock_fd = -1;
+	l->name = SOCKET_NAME_NONE;
+	l->fd = o->inherited ? o->fd : -1;
 	STAILQ_INIT(&l->offers);
 	l->back_off_ms = BACK_OFF_MS;
-	r = open_socket(l, o->path, err);
+	if (o->inherited) /* again: whoever connects is told our pid, not systemd's */
+		(void)listen(o->fd, SOMAXCONN);
+	else
+		r = socket_name_bind(&l->name, "--socket", o->path, 0666, &l->fd, err);
 	if (r == 0) {
 		l->readable =
 		    event_new(base, l->fd, EV_READ | EV_PERSIST, listen_on_readable, l);
 		l->again = evtimer_new(base, listen_on_again, l);
 		if (!l->readable || !l->again ||
 		    event_priority_set(l->readable, LISTEN_PRIORITIES - 1) < 0)
-			r = refuse(err, o->path, "listen", ENOMEM);
+			r = refuse_memory(o, err);
 	}
 	if (r < 0) {
 		listen_close(l);
@@ -400,23 +286,11 @@ listen_open(struct event_base *base, const struct listen_options *o, struct list
 	return 0;
 }
 
-/* If it is still ours. */
-static void
-remove_name(struct listen *l)
-{
-	struct stat there;
-
-	if (l->made.st_ino && fstatat(l->dir_fd, l->name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    there.st_ino == l->made.st_ino && there.st_dev == l->made.st_dev)
-		unlinkat(l->dir_fd, l->name, 0);
-	l->made.st_ino = 0;
-}
-
 void
 listen_end(struct listen *l)
 {
 	listen_pause(l, false);
-	remove_name(l);
+	socket_name_remove(&l->name);
 	util_close(&l->fd); /* and so those that wait */
 	l->fd = -1;
 }
@@ -432,11 +306,7 @@ listen_close(struct listen *l)
 		event_free(l->again);
 	while (!STAILQ_EMPTY(&l->offers))
 		drop_offer(l);
-	remove_name(l);
 	util_close(&l->fd);
-	lockfile_remove(l->dir_fd, l->lock_name, l->lock_fd);
-	util_close(&l->dir_fd);
-	free(l->name);
-	free(l->lock_name);
+	socket_name_finish(&l->name);
 	free(l);
 }

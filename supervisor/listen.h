@@ -1,8 +1,7 @@
 /*
  * listen: the local socket of a daemon: who may be there, and how many.
  *
- * Owns the socket, its name, and the lock that says whose name it is: NAME.pid beside
- * NAME.sock, which is the daemon's pid file, too.  Accepts, reads the kernel's credentials of
+ * Owns the socket and its name (socket_name.h), whose lock is the daemon's pid file, too.  Accepts, reads the kernel's credentials of
  * the peer (D-14) and hands the descriptor on, unread.  Anybody who can reach the socket may
  * connect: what they may do is the broker's to say (D-18).  Connections are bounded, in all and
  * for each uid; a part of them is kept for the operator, so that nobody can shut it out.
@@ -16,7 +15,7 @@
 #define LISTEN_MAX	  256 /* connections at once */
 #define LISTEN_OTHERS_MAX 128 /* of them, of uids that are not the operator */
 #define LISTEN_UID_MAX	  32  /* of one such uid */
-#define LISTEN_ERROR_MAX  512
+#define LISTEN_ERROR_MAX  512 /* SOCKET_NAME_ERROR_MAX */
 /* The base has so many: accepting comes last, after the end of a broker that is in the same
  * turn of the loop, so that nobody is handed to one that is gone. */
 #define LISTEN_PRIORITIES 3
@@ -26,6 +25,8 @@ struct listen;
 
 struct listen_options {
 	const char *path;
+	bool inherited; /* `fd` listens there already (activation.h), and is taken */
+	int fd;
 	uid_t operator_uid; /* besides root */
 	/* One connection; takes `fd`. */
 	void (*on_client)(int fd, const struct ucred *peer, void *arg);
@@ -33,10 +34,9 @@ struct listen_options {
 };
 
 /*
- * Makes the directory (0755 as root, else 0700) if it is not there, takes the lock, removes a
- * socket that a dead daemon left, and listens; connections wait until listen_resume().  Returns
- * 0; or a negative errno with one line in `err`: -EWOULDBLOCK if another daemon has the name,
- * -ENAMETOOLONG, -EEXIST if something else than a socket is there.
+ * Binds the name, if the socket is not inherited, and listens; connections wait until
+ * listen_resume().  Returns 0; or a negative errno with one line in `err`, as
+ * socket_name_bind().
  */
 int listen_open(struct event_base *base, const struct listen_options *o, struct listen **ret,
     char err[LISTEN_ERROR_MAX]);
