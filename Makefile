@@ -22,9 +22,9 @@ O    := $B/obj
 
 # What the build consists of.  A folder is a trust domain and becomes one archive of all
 # its files but main.c; a new .c file needs no change here.
-folders   := common supervisor supervisor/doctor worker worker/files broker broker/authority ledger client worker/sdk
+folders   := common supervisor supervisor/doctor worker worker/files worker/command broker broker/authority ledger client worker/sdk
 bin       := caisson caissond
-libexec   := caisson-broker caisson-ledger caisson-worker caisson-files
+libexec   := caisson-broker caisson-ledger caisson-worker caisson-files caisson-command
 dir_caisson        := client
 dir_caissond       := supervisor
 dir_caisson-broker := broker
@@ -82,11 +82,13 @@ $B/$(1)/$(2): $O/$(dir_$(2))/main.o $(call ar,$(dir_$(2))) $(foreach a,$(also_$(
 	$$Q$$(CC) -pie $$(mode) $$(ldharden) $$(LDFLAGS) -o $$@ -Wl,--start-group $$^ -Wl,--end-group $$(call libs_of,$(dir_$(2))) -lpthread $$(LDLIBS)
 endef
 $(foreach p,$(bin),$(eval $(call program,bin,$p)))
-$(foreach p,$(filter-out caisson-worker,$(libexec)),$(eval $(call program,libexec,$p)))
+static    := caisson-worker caisson-command
+$(foreach p,$(filter-out $(static),$(libexec)),$(eval $(call program,libexec,$p)))
 
-# The launcher is static: its pages are few, and its start needs no file of the chamber.  It is
-# linked with musl where that is installed: glibc asks the processor at each start what it can
-# do, and on a virtual machine every answer is a trap, 0.3 ms in all.
+# The launcher is static, as is what waits to become a command: their pages are few, and their
+# start needs no file of the chamber.  They are linked with musl where that is installed: glibc
+# asks the processor at each start what it can do, and on a virtual machine every answer is a
+# trap, 0.3 ms in all.
 musl_cc   := $(if $(sanitized),,$(shell command -v musl-gcc))
 worker_cc := $(or $(musl_cc),$(CC))
 $O/launcher/%.o: %.c
@@ -95,6 +97,9 @@ $O/launcher/%.o: %.c
 	$Q$(worker_cc) -std=gnu11 -D_GNU_SOURCE -I. $(if $(musl_cc),$(kernel_headers)) $(CPPFLAGS) $(warnings) $(harden) $(CFLAGS) $(mode) -MMD -MP -c -o $@ $<
 
 $B/libexec/caisson-worker: $(patsubst %.c,$O/launcher/%.o,$(wildcard worker/*.c))
+$B/libexec/caisson-command: $(patsubst %.c,$O/launcher/%.o,$(wildcard worker/command/*.c) \
+	worker/sdk/caisson_value.c)
+$(static:%=$B/libexec/%):
 	@mkdir -p $(@D)
 	$(call say,LD)
 	$Q$(worker_cc) $(if $(sanitized),-pie,-static) $(mode) $(ldharden) $(LDFLAGS) -o $@ $^ $(LDLIBS)

@@ -46,6 +46,7 @@ includes broker 'broker|broker/authority|common'
 includes broker/authority 'broker/authority|common'
 includes worker 'worker|common'
 includes worker/files 'worker/files|common'
+includes worker/command 'worker/command|worker/sdk|worker|common'
 includes worker/sdk worker/sdk
 # plan, kernel interface, the table of the built-in provider: data that both sides need
 includes supervisor 'supervisor|supervisor/doctor|common|worker|worker/files'

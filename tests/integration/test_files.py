@@ -7,7 +7,6 @@ import os
 import pathlib
 import resource
 import signal
-import socket
 import subprocess
 import tempfile
 import unittest
@@ -22,20 +21,10 @@ wire.keep_low_descriptors()
 class Provider(wire.Peer):
     """Plays the broker for one provider of `root`."""
 
-    def __init__(self, root, greet=True):
-        ours, theirs = socket.socketpair()
+    def __init__(self, root, greet=True, options=()):
+        self.process, ours = wire.start_on_link(
+            [FILES, *options, str(root)], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
         super().__init__(ours)
-        fd = theirs.fileno()
-
-        # Its link is descriptor 3, and nothing else is left open.
-        def be_child():
-            os.dup2(fd, 3)
-            os.set_inheritable(3, True)
-
-        with theirs:
-            self.process = subprocess.Popen(
-                [FILES, str(root)], env={}, pass_fds=[3] if fd == 3 else [3, fd],
-                preexec_fn=be_child, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
         self._calls = 0
         if greet:
             self.answer_hello()

@@ -42,6 +42,22 @@ def program(name):
     return None
 
 
+def start_on_link(argv, env=None, cwd=None, **streams):
+    """Starts `argv` with a link as its descriptor 3 and nothing else left open, as a chamber
+    does; returns (its Popen, our end of the link, a socket).  Needs keep_low_descriptors()."""
+    ours, theirs = socket.socketpair()
+    fd = theirs.fileno()
+
+    def be_child():
+        os.dup2(fd, 3)
+        os.set_inheritable(3, True)
+
+    with theirs:
+        process = subprocess.Popen(
+            argv, env=env or {}, cwd=cwd, pass_fds=[3], preexec_fn=be_child, **streams)
+    return process, ours
+
+
 def sanitized():
     """Whether the programs were built with MODE=asan."""
     path = program("caisson-broker") or program("program/chamber_run")
