@@ -25,6 +25,8 @@
  *   call_replay.c  a call that is made again under its key (TU-70)
  *   call_decide.c  a tool call up to its record: checks, decision (TU-19 to TU-29);
  *   call.c             from the record on: a second look, dispatch, settle
+ *   event_log.c    what is kept of an operation's events (event_log.h)
+ *   admissions.c   what was admitted under which key (admissions.h)
  *   command.c      standard streams of a worker, in both directions
  *   record.c       records of the journal; digest.c: the keyed digests in them
  *

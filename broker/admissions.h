@@ -1,0 +1,66 @@
+/*
+ * admissions: which request was admitted under which idempotency key, so that none is admitted
+ * twice (OP-38, D-10).
+ *
+ * Owns a table of keys: those of one session, or the namespace's for session.acquire.  A key is
+ * a keyed digest of principal, session and what the client named it, so that another principal's
+ * key is another key; beside it stands the fingerprint of the request, and what it became.  A key
+ * lives as long as its table: one that were forgotten would run again.  It is free again only
+ * if its request was never admitted, as the record could not be written.
+ *
+ * A table takes no memory before its first key.
+ */
+#ifndef BROKER_ADMISSIONS_H
+#define BROKER_ADMISSIONS_H
+
+#include "broker/authority/table.h"
+#include "broker/digest.h"
+#include "common/protocol.h"
+
+#define ADMISSION_DIGEST_BYTES 32
+#define ADMISSION_ID_MAX       40 /* bytes of an operation's or session's id, with its NUL */
+#define ADMISSIONS_MAX	       65536 /* of one table */
+/* of all tables of a broker: about 170 bytes each */
+#define ADMISSIONS_TOTAL_MAX   (1u << 20)
+
+/* Starts as zeroes. */
+struct admissions {
+	struct table keys;
+};
+
+enum admission_state {
+	ADMISSION_new,
+	ADMISSION_same, /* this request was admitted under it */
+	ADMISSION_other, /* another one was: already_exists */
+	ADMISSION_full, /* it is new, and there is no room for it: resource_exhausted */
+};
+
+/* The key of one request, and what the request means. */
+struct admission_key {
+	uint8_t key[ADMISSION_DIGEST_BYTES];
+	uint8_t fingerprint[ADMISSION_DIGEST_BYTES];
+};
+
+/* 1 to 128 letters, digits, - _ . and nothing else? */
+bool admission_key_is_valid(struct slice key);
+/*
+ * Of a request `m` of `type`, MSG_operation_submit or MSG_session_acquire, of `principal`: the
+ * fingerprint holds all that it asks for, whatever the order of a map's members; not the key, the
+ * session, or the trace, which tells this attempt from another.  Returns 0 or -ENOMEM.
+ */
+int admission_key_make(struct digest *d, const char *principal, enum msg_type type,
+    const void *m, struct admission_key *ret);
+
+void admissions_finish(struct admissions *a);
+/* What is known of it; ADMISSION_same lends `*ret_id` until the table next changes. */
+enum admission_state admissions_look(
+    const struct admissions *a, const struct admission_key *k, const char **ret_id);
+/* Takes a key that is new, for the operation or session `id`.  0; -ENOSPC beyond a bound;
+ * -ENOMEM. */
+int admissions_add(struct admissions *a, const struct admission_key *k, const char *id);
+/* It was never admitted: the key is free.  It must be there. */
+void admissions_remove(struct admissions *a, const struct admission_key *k);
+/* What the record says, as admissions_add(); once more is no error. */
+int admissions_restore(struct admissions *a, const struct admission_key *k, const char *id);
+
+#endif /* BROKER_ADMISSIONS_H */
