@@ -13,15 +13,19 @@
 
 const char *const conf_names_profile_network[] = { "own", "shared", NULL };
 const char *const conf_names_builtin[] = { "none", "files", NULL };
+const char *const conf_names_runtime_builtin[] = { "none", "command", NULL };
+const char *const conf_names_retention[] = { "memory", "durable", "none", NULL };
 const char *const conf_names_provider_scope[] = { "session", "shared", NULL };
 const char *const conf_names_effect[] = { "read", "write", NULL };
 const char *const conf_names_scope[] = { "exact", "descendants", NULL };
 const char *const conf_names_durability[] = { "full", "relaxed", NULL };
 const char *const conf_names_revocation[] = { "immediate", "next-turn", NULL };
 
-/* The last four are enums of protocol.def, in its order. */
+/* The last four, and retention, are enums of protocol.def, in its order. */
 _Static_assert(effect_read == 0 && effect_write == 1, "config_names_effect");
 _Static_assert(scope_exact == 0 && scope_descendants == 1, "config_names_scope");
+_Static_assert(retention_memory == 0 && retention_durable == 1 && retention_none == 2,
+    "conf_names_retention");
 _Static_assert(NETWORK_OWN == 0 && NETWORK_SHARED == 1, "conf_names_profile_network");
 _Static_assert(durability_full == 0 && durability_relaxed == 1, "config_names_durability");
 _Static_assert(revocation_mode_immediate == 0 && revocation_mode_next_turn == 1,
@@ -69,6 +73,8 @@ _Static_assert(revocation_mode_immediate == 0 && revocation_mode_next_turn == 1,
 	ROW(s, k, SCHEMA, need, 0, hi, 0, "a mapping", NULL, NULL, d)
 #define INSIDE(s, k, section, need, d)                                                         \
 	ROW(s, k, INSIDE, need, 0, 0, 0, NULL, NULL, &section_##section, d)
+#define WHOLE(s, k, section, d)                                                                \
+	ROW(s, k, INSIDE, false, 0, 0, 1, NULL, NULL, &section_##section, d)
 #define SEVERAL(s, k, section, hi, d)                                                          \
 	ROW(s, k, SEVERAL, false, 0, hi, 0, NULL, NULL, &section_##section, d)
 #include "supervisor/config.def"
@@ -217,6 +223,110 @@ conf_words_add(struct conf_words *w, const char *text, size_t n)
 	v[++w->n] = NULL;
 	return 0;
 }
+
+/* ---- a copy ------------------------------------------------------------------------ */
+
+static int
+copy_words(struct conf_words *ret, const struct conf_words *from)
+{
+	size_t i;
+	int r = 0;
+
+	conf_words_finish(ret);
+	for (i = 0; i < from->n && r == 0; i++)
+		r = conf_words_add(ret, from->v[i], strlen(from->v[i]));
+	return r;
+}
+
+static int
+copy_text(char **ret, const char *from)
+{
+	char *text = from ? strdup(from) : NULL;
+
+	if (from && !text)
+		return -ENOMEM;
+	free(*ret);
+	*ret = text;
+	return 0;
+}
+
+static int
+copy_packed(struct conf_packed *ret, const struct conf_packed *from)
+{
+	uint8_t *p = malloc(from->n + 1);
+
+	if (!p)
+		return -ENOMEM;
+	if (from->n)
+		memcpy(p, from->p, from->n);
+	free(ret->p);
+	*ret = (struct conf_packed){ p, from->n };
+	return 0;
+}
+
+static int
+copy_section(const struct conf_section *s, void *ret, const void *from)
+{
+	const struct conf_field *f;
+	int r = 0;
+
+	*(struct node_at *)ret = *(const struct node_at *)from;
+	for (f = s->fields; f->key && r == 0; f++)
+		r = conf_copy(f, ret, from);
+	return r;
+}
+
+static int
+copy_list(const struct conf_section *s, struct conf_list *ret, const struct conf_list *from)
+{
+	size_t i;
+	void *item;
+	int r = 0;
+
+	conf_truncate(s, ret, 0);
+	for (i = 0; i < from->n && r == 0; i++) {
+		item = conf_add(s, ret);
+		r = item ? copy_section(s, item, (const char *)from->v + i * s->size) : -ENOMEM;
+	}
+	return r;
+}
+
+static int
+copy_value(const struct conf_field *f, void *ret, const void *from)
+{
+	switch (f->type) {
+	case CONF_TEXT:
+	case CONF_PROSE:
+	case CONF_ADDRESS:
+	case CONF_FILE: return copy_text(ret, *(char *const *)from);
+	case CONF_WORDS:
+	case CONF_SEGMENTS: return copy_words(ret, from);
+	case CONF_SCHEMA: return copy_packed(ret, from);
+	case CONF_INSIDE: return copy_section(f->section, ret, from);
+	case CONF_SEVERAL: return copy_list(f->section, ret, from);
+	case CONF_SWITCH: *(bool *)ret = *(const bool *)from; return 0;
+	case CONF_CHOICE: *(unsigned *)ret = *(const unsigned *)from; return 0;
+	case CONF_NUMBER:
+	case CONF_DURATION:
+	case CONF_SIZE:
+	case CONF_BITS:
+	case CONF_INSTANT:
+	case CONF_TYPE_MAX: break;
+	}
+	*(uint64_t *)ret = *(const uint64_t *)from;
+	return 0;
+}
+
+int
+conf_copy(const struct conf_field *f, void *ret, const void *from)
+{
+	*(bool *)((char *)ret + f->has) = *(const bool *)((const char *)from + f->has);
+	*(struct node_at *)(void *)((char *)ret + f->at) =
+	    *(const struct node_at *)(const void *)((const char *)from + f->at);
+	return copy_value(f, (char *)ret + f->value, (const char *)from + f->value);
+}
+
+/* ---- errors ------------------------------------------------------------------------ */
 
 int
 conf_refuse(char err[CONF_ERROR_MAX], const char *file, struct node_at at, const char *fmt, ...)

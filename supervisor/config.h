@@ -23,9 +23,16 @@
 
 struct profile;
 
+#define WORKSPACE_TARGET  "/workspace" /* where a chamber shows a session's */
+#define SESSIONS_OPEN_MAX 4096 /* ceiling of sessions.max */
+
 enum conf_builtin {
 	BUILTIN_NONE,
 	BUILTIN_FILES,
+};
+enum conf_runtime_builtin {
+	RUNTIME_OWN,
+	RUNTIME_COMMAND,
 };
 enum conf_provider_scope {
 	PROVIDER_SESSION,
@@ -33,6 +40,8 @@ enum conf_provider_scope {
 };
 extern const char *const conf_names_profile_network[]; /* enum profile_network */
 extern const char *const conf_names_builtin[];
+extern const char *const conf_names_runtime_builtin[];
+extern const char *const conf_names_retention[];
 extern const char *const conf_names_provider_scope[];
 extern const char *const conf_names_effect[];
 extern const char *const conf_names_scope[];
@@ -72,6 +81,7 @@ struct conf_packed {
 #define SCHEMA(s, k, need, doc)   FIELD(struct conf_packed, k)
 #define MAPPING(s, k, hi, need, doc) FIELD(struct conf_packed, k)
 #define INSIDE(s, k, section, need, doc) FIELD(struct conf_##section, k)
+#define WHOLE(s, k, section, doc) FIELD(struct conf_##section, k)
 #define SEVERAL(s, k, section, hi, doc) \
 	FIELD(struct { struct conf_##section *v; size_t n; }, k)
 #define BUILT(s, k, type) type k;
@@ -107,7 +117,7 @@ struct conf_field {
 	bool required;
 	size_t has, at, value; /* offsets in the section's struct */
 	uint64_t min, max; /* bytes, elements or the value, by type */
-	uint64_t number; /* fallback */
+	uint64_t number; /* fallback; CONF_INSIDE: 1, left out there is none */
 	const char *text; /* fallback, may be NULL; CONF_SCHEMA: what it is, in an error */
 	const char *const *names; /* CONF_CHOICE; NULL-terminated */
 	const struct conf_section *section; /* CONF_INSIDE, CONF_SEVERAL */
@@ -174,6 +184,8 @@ void *conf_add(const struct conf_section *section, struct conf_list *list);
 void conf_truncate(const struct conf_section *section, struct conf_list *list, size_t n);
 /* The section of the root's list `key`; never NULL for one of config.def. */
 const struct conf_section *conf_list_section(const struct conf_section *s, const char *key);
+/* Gives the section `ret` what `from`, another of its kind, has in the field.  -ENOMEM or 0. */
+int conf_copy(const struct conf_field *f, void *ret, const void *from);
 /* Appends a copy of `n` bytes.  -ENOMEM or 0. */
 int conf_words_add(struct conf_words *w, const char *text, size_t n);
 void conf_words_finish(struct conf_words *w);

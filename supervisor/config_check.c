@@ -1,5 +1,6 @@
 #include <ctype.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/options.h"
@@ -147,7 +148,7 @@ check_ids(struct conf_checker *k)
 	check_unique(k, #key, name, (const struct conf_list *)(const void *)&k->c->key)
 	if ((r = UNIQUE(profiles, "id")) < 0 || (r = UNIQUE(runtimes, "id")) < 0 ||
 	    (r = UNIQUE(providers, "id")) < 0 || (r = UNIQUE(tools, "name")) < 0 ||
-	    (r = UNIQUE(grants, "id")) < 0)
+	    (r = UNIQUE(grants, "id")) < 0 || (r = UNIQUE(principals, "id")) < 0)
 		return r;
 	return 0;
 #undef UNIQUE
@@ -197,9 +198,19 @@ is_chamber_path(const char *s)
 	}
 }
 
+/* No place for a mount is made where an untrusted program writes. */
+bool
+conf_in_workspace(const char *target)
+{
+	size_t n = strlen(WORKSPACE_TARGET);
+
+	return !strncmp(target, WORKSPACE_TARGET, n) &&
+	       (target[n] == '\0' || target[n] == '/');
+}
+
 /* Why nothing can be mounted there; NULL if something can. */
 static const char *
-target_fault(const struct conf_mount *v, size_t i, const char *app)
+target_fault(const struct conf_mount *v, size_t i, const char *app, bool workspace)
 {
 	const char *target = v[i].target;
 	size_t j;
@@ -212,6 +223,8 @@ target_fault(const struct conf_mount *v, size_t i, const char *app)
 		return "lies in /proc, expected another place";
 	if (app && !strcmp(target, "/app"))
 		return "is the place of the application";
+	if (workspace && conf_in_workspace(target))
+		return "lies in the workspace, expected another place";
 	for (j = 0; j < i; j++)
 		if (!strcmp(target, v[j].target))
 			return "is the place of another mount";
@@ -220,13 +233,13 @@ target_fault(const struct conf_mount *v, size_t i, const char *app)
 
 int
 conf_check_mounts(struct conf_checker *k, const struct conf_mount *v, size_t n, const char *app,
-    const char *key)
+    bool workspace, const char *key)
 {
 	const char *fault;
 	size_t i;
 
 	for (i = 0; i < n; i++) {
-		fault = target_fault(v, i, app);
+		fault = target_fault(v, i, app, workspace);
 		if (fault)
 			return refuse(k, v[i].at_target, "%s.mounts[%zu].target: %s (%.200s)",
 			    key, i, fault, v[i].target);
@@ -245,6 +258,53 @@ count_warm(struct conf_checker *k, uint64_t warm, struct node_at at, const char 
 	return 0;
 }
 
+/* A chamber is made for one session's workspace, so not before that session is known. */
+static int
+check_workspace(struct conf_checker *k, bool workspace, uint64_t warm, struct node_at at,
+    const char *key)
+{
+	if (workspace && warm)
+		return refuse(k, at,
+		    "%s.warm: none that shows a workspace can wait for its session, as it is "
+		    "made for that one's; expected no warm, or no workspace",
+		    key);
+	return 0;
+}
+
+/* What the built-in one is when nothing is said, and what may not be said of it. */
+static int
+check_command_runtime(struct conf_checker *k, struct conf_runtime *t, const char *key)
+{
+	if (t->has_command)
+		return refuse(k, t->at_command,
+		    "%s.command: is there beside builtin, expected one of them", key);
+	if (t->has_app)
+		return refuse(k, t->at_app,
+		    "%s.app: is for a runtime with a command; builtin: command works in the "
+		    "workspace",
+		    key);
+	if (t->has_workspace && !t->workspace)
+		return refuse(k, t->at_workspace,
+		    "%s.workspace: is false, and builtin: command works in one", key);
+	t->workspace = true;
+	if (!t->has_profile) {
+		free(t->profile);
+		t->profile = strdup("interpreter");
+	}
+	return t->profile ? 0 : no_memory(k);
+}
+
+static int
+check_program(struct conf_checker *k, struct conf_runtime *t, const char *key)
+{
+	if (t->builtin == RUNTIME_COMMAND)
+		return check_command_runtime(k, t, key);
+	if (!t->has_command)
+		return refuse(k, t->at,
+		    "%s: neither builtin nor command is there, expected one of them", key);
+	return check_command(k, &t->command, t->at_command, key);
+}
+
 static int
 check_runtimes(struct conf_checker *k)
 {
@@ -253,20 +313,22 @@ check_runtimes(struct conf_checker *k)
 	int r;
 
 	for (i = 0; i < k->c->runtimes.n; i++) {
-		const struct conf_runtime *t = &k->c->runtimes.v[i];
+		struct conf_runtime *t = &k->c->runtimes.v[i];
 
 		snprintf(key, sizeof(key), "runtimes[%zu]", i);
 		if (t->has_protocolVersion && t->protocolVersion != PROTOCOL_VERSION)
 			return refuse(k, t->at_protocolVersion,
 			    "%s.protocolVersion: is %ju, and this Caisson speaks %d", key,
 			    (uintmax_t)t->protocolVersion, PROTOCOL_VERSION);
-		if ((r = conf_check_profile(k, t->profile, true, t->at_profile, key)) < 0 ||
-		    (r = check_command(k, &t->command, t->at_command, key)) < 0 ||
+		if ((r = check_program(k, t, key)) < 0 ||
+		    (r = conf_check_profile(k, t->profile, true, t->at_profile, key)) < 0 ||
+		    (r = check_workspace(k, t->workspace, t->warm, t->at_warm, key)) < 0 ||
 		    (r = conf_check_env(k, &t->env, t->at_env, key)) < 0 ||
 		    (r = count_warm(k, t->warm, t->at_warm, key)) < 0 ||
-		    (r = conf_check_mounts(k, t->mounts.v, t->mounts.n, t->app, key)) < 0 ||
-		    (r = conf_check_profile_mounts(
-			 k, t->profile, t->mounts.v, t->mounts.n, t->app, key)) < 0)
+		    (r = conf_check_mounts(k, t->mounts.v, t->mounts.n, t->app, t->workspace,
+			 key)) < 0 ||
+		    (r = conf_check_profile_mounts(k, t->profile, t->mounts.v, t->mounts.n,
+			 t->app, t->workspace, key)) < 0)
 			return r;
 	}
 	return 0;
@@ -278,9 +340,16 @@ check_builtin(struct conf_checker *k, const struct conf_provider *p, const char 
 	if (p->has_command)
 		return refuse(k, p->at_command,
 		    "%s.command: is there beside builtin, expected one of them", key);
-	if (!p->root)
-		return refuse(
-		    k, p->at, "%s.root is missing, expected the directory to serve", key);
+	if (p->root && p->workspace)
+		return refuse(k, p->at_workspace,
+		    "%s.workspace: is there beside root, expected one of them", key);
+	if (!p->root && !p->workspace)
+		return refuse(k, p->at,
+		    "%s.root is missing, expected the directory to serve, or workspace: true",
+		    key);
+	if (p->workspace && p->scope == PROVIDER_SHARED)
+		return refuse(k, p->at_scope,
+		    "%s.scope: is shared, and each session has a workspace of its own", key);
 	if (p->has_app || strcmp(p->profile, "provider") || p->mounts.n)
 		return refuse(k, p->at,
 		    "%s: app, profile and mounts are for a provider with a command", key);
@@ -306,6 +375,9 @@ check_providers(struct conf_checker *k)
 			    key);
 		} else if (p->has_root) {
 			r = refuse(k, p->at_root, "%s.root: is for builtin: files", key);
+		} else if (p->workspace) {
+			r = refuse(
+			    k, p->at_workspace, "%s.workspace: is for builtin: files", key);
 		} else {
 			r = check_command(k, &p->command, p->at_command, key);
 		}
@@ -313,9 +385,11 @@ check_providers(struct conf_checker *k)
 		    (r = conf_check_profile(k, p->profile, false, p->at_profile, key)) < 0 ||
 		    (r = conf_check_env(k, &p->env, p->at_env, key)) < 0 ||
 		    (r = count_warm(k, p->warm, p->at_warm, key)) < 0 ||
-		    (r = conf_check_mounts(k, p->mounts.v, p->mounts.n, p->app, key)) < 0 ||
-		    (r = conf_check_profile_mounts(
-			 k, p->profile, p->mounts.v, p->mounts.n, p->app, key)) < 0)
+		    (r = check_workspace(k, p->workspace, p->warm, p->at_warm, key)) < 0 ||
+		    (r = conf_check_mounts(
+			 k, p->mounts.v, p->mounts.n, p->app, p->workspace, key)) < 0 ||
+		    (r = conf_check_profile_mounts(k, p->profile, p->mounts.v, p->mounts.n,
+			 p->app, p->workspace, key)) < 0)
 			return r;
 	}
 	return 0;
@@ -493,8 +567,8 @@ conf_complete(struct conf_namespace *c, const char *file, char err[CONF_ERROR_MA
 	if ((r = add_builtin_tools(&k)) < 0 || (r = check_ids(&k)) < 0 ||
 	    (r = conf_profiles_build(&k)) < 0 || (r = check_runtimes(&k)) < 0 ||
 	    (r = check_providers(&k)) < 0 || (r = check_tools(&k)) < 0 ||
-	    (r = check_namespaces(&k)) < 0 ||
-	    (r = conf_check_grants(&k)) < 0)
+	    (r = check_namespaces(&k)) < 0 || (r = conf_check_grants(&k)) < 0 ||
+	    (r = conf_check_principals(&k)) < 0 || (r = conf_check_gateway(&k)) < 0)
 		return r;
 	return 0;
 }

@@ -22,6 +22,10 @@ static const struct {
 	{ "socket", CONF_RESTART },
 	{ "durability", CONF_RESTART },
 	{ "revocation", CONF_RESTART },
+	{ "retention.mode", CONF_RESTART },
+	/* The gateway is born with its sockets; the files of tls are read again. */
+	{ "gateway.listen", CONF_RESTART },
+	{ "gateway.monitor", CONF_RESTART },
 };
 
 static enum conf_effect
@@ -139,6 +143,12 @@ tell(const struct comparer *k, const char *key, enum conf_how how, struct node_a
 	k->fn(&c, k->arg);
 }
 
+static bool
+has_id(const struct conf_section *s)
+{
+	return s->fields[0].type == CONF_TEXT || s->fields[0].type == CONF_ADDRESS;
+}
+
 static const char *
 id_of(const struct conf_section *s, const void *item)
 {
@@ -208,7 +218,7 @@ compare_fields(const struct comparer *k, const struct conf_section *s, const cha
 		if (f->type == CONF_INSIDE) {
 			strlcat(key, ".", sizeof(key));
 			compare_fields(k, f->section, key, va, vb);
-		} else if (f->type == CONF_SEVERAL && f->section->fields[0].type == CONF_TEXT) {
+		} else if (f->type == CONF_SEVERAL && has_id(f->section)) {
 			compare_list(k, f, va, vb);
 		} else if (!same_value(f, a, b) ||
 			   (f->type == CONF_WORDS && !same_said(f, a, b))) {
@@ -228,16 +238,39 @@ conf_compare(const struct conf_namespace *a, const struct conf_namespace *b,
 	compare_fields(&k, &conf_root, "", a, b);
 }
 
+static const struct conf_field *
+field_named(const struct conf_section *s, const char *key, size_t n)
+{
+	const struct conf_field *f = s->fields;
+
+	while (strncmp(f->key, key, n) != 0 || f->key[n] != '\0')
+		f++;
+	return f;
+}
+
+/* "gateway.listen"; whether there is a gateway goes with its keys. */
+static int
+keep(const struct conf_section *s, const char *key, void *c, const void *running)
+{
+	size_t n = strcspn(key, ".");
+	const struct conf_field *f = field_named(s, key, n);
+
+	if (key[n] == '\0')
+		return conf_copy(f, c, running);
+	if (f->number == 1)
+		*(bool *)((char *)c + f->has) = *(const bool *)((const char *)running + f->has);
+	return keep(f->section, key + n + 1, (char *)c + f->value,
+	    (const char *)running + f->value);
+}
+
 int
 conf_keep(struct conf_namespace *c, const struct conf_namespace *running)
 {
-	char *socket = running->socket ? strdup(running->socket) : NULL;
+	size_t i;
+	int r = 0;
 
-	if (running->socket && !socket)
-		return -ENOMEM;
-	free(c->socket);
-	c->socket = socket;
-	c->durability = running->durability;
-	c->revocation = running->revocation;
-	return 0;
+	for (i = 0; i < countof(effects) && r == 0; i++)
+		if (effects[i].effect == CONF_RESTART)
+			r = keep(&conf_root, effects[i].key, c, running);
+	return r;
 }

@@ -28,7 +28,14 @@ int conf_check_grants(struct conf_checker *k);
 int conf_check_env(
     struct conf_checker *k, const struct conf_words *env, struct node_at at, const char *key);
 int conf_check_mounts(struct conf_checker *k, const struct conf_mount *v, size_t n,
-    const char *app, const char *key);
+    const char *app, bool workspace, const char *key);
+
+/* Does `target` lie where a chamber shows a session's workspace? */
+bool conf_in_workspace(const char *target);
+
+/* config_principals.c, config_gateway.c */
+int conf_check_principals(struct conf_checker *k);
+int conf_check_gateway(struct conf_checker *k);
 
 /* ---- profiles: config_profiles.c ---- */
 
@@ -50,8 +57,9 @@ bool conf_profile_fits(const struct conf_namespace *c, const char *name, bool ru
 /* The same as a check of the field `profile` of `key`. */
 int conf_check_profile(struct conf_checker *k, const char *name, bool runtime,
     struct node_at at, const char *key);
-/* Do the mounts of who has it, and /app if `app`, leave those of the profile in sight? */
+/* Do the mounts of who has it, /app if `app` and /workspace, leave those of the profile in sight?
+ * None of them may lie in the workspace. */
 int conf_check_profile_mounts(struct conf_checker *k, const char *name,
-    const struct conf_mount *v, size_t n, const char *app, const char *key);
+    const struct conf_mount *v, size_t n, const char *app, bool workspace, const char *key);
 
 #endif /* SUPERVISOR_CONFIG_PRIVATE_H */

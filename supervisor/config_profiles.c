@@ -107,13 +107,21 @@ conf_check_profile(
 
 int
 conf_check_profile_mounts(struct conf_checker *k, const char *name, const struct conf_mount *v,
-    size_t n, const char *app, const char *key)
+    size_t n, const char *app, bool workspace, const char *key)
 {
-	const struct profile *p = conf_profile_named(k->c, name);
+	const struct profile *p = conf_profile_named(k->c, name), *base;
+	size_t i;
 
 	if (app && mount_hidden(p, "/app"))
 		return refuse(k, k->c->at,
 		    "%s.app: /app is the place of a mount of the profile %.64s", key, p->name);
+	for (base = p; workspace && base; base = base->base)
+		for (i = 0; i < base->nmounts; i++)
+			if (conf_in_workspace(base->mounts[i].target))
+				return refuse(k, k->c->at,
+				    "%s.profile: a mount of %.64s lies in the workspace "
+				    "(%.200s)",
+				    key, base->name, base->mounts[i].target);
 	return check_hiding(k, p, v, n, key);
 }
 
@@ -444,7 +452,7 @@ build(struct conf_checker *k, size_t i)
 	snprintf(key, sizeof(key), "profiles[%zu]", i);
 	if ((r = check_profile(k, c, key, &base)) < 0 ||
 	    (r = conf_check_env(k, &c->env, c->at_env, key)) < 0 ||
-	    (r = conf_check_mounts(k, c->mounts.v, c->mounts.n, NULL, key)) < 0 ||
+	    (r = conf_check_mounts(k, c->mounts.v, c->mounts.n, NULL, false, key)) < 0 ||
 	    (r = check_hiding(k, base, c->mounts.v, c->mounts.n, key)) < 0 ||
 	    (r = create(k, c, base, key, &p)) < 0)
 		return r;

@@ -49,6 +49,25 @@ resolve_mounts(struct resolver *k, struct conf_mount *v, size_t n, const char *l
 	return r;
 }
 
+/* Of the sockets, those that are not there yet are made. */
+static int
+resolve_tls(struct resolver *k, struct conf_listener *v, size_t n)
+{
+	char key[60];
+	size_t i;
+	int r = 0;
+
+	for (i = 0; i < n && r == 0; i++) {
+		snprintf(key, sizeof(key), "gateway.listen[%zu].tls.certificate", i);
+		r = resolve(k, &v[i].tls.certificate, false, v[i].tls.at_certificate, key);
+		if (r == 0) {
+			snprintf(key, sizeof(key), "gateway.listen[%zu].tls.key", i);
+			r = resolve(k, &v[i].tls.key, false, v[i].tls.at_key, key);
+		}
+	}
+	return r;
+}
+
 int
 conf_resolve(struct conf_namespace *c, const char *file, char err[CONF_ERROR_MAX])
 {
@@ -82,5 +101,5 @@ conf_resolve(struct conf_namespace *c, const char *file, char err[CONF_ERROR_MAX
 		    (r = resolve_mounts(&k, p->mounts.v, p->mounts.n, "providers", i)) < 0)
 			return r;
 	}
-	return 0;
+	return resolve_tls(&k, c->gateway.listen.v, c->gateway.listen.n);
 }

@@ -201,8 +201,10 @@ is_shown(const struct conf_section *s, const struct conf_field *field, const cha
 	case CONF_NUMBER:
 	case CONF_SIZE: return *(const uint64_t *)v >= field->min && *(const uint64_t *)v > 0;
 	case CONF_CHOICE:
-		return field->names != conf_names_builtin ||
-		       *(const unsigned *)v != BUILTIN_NONE;
+		/* Its own program is what it has when nothing is said. */
+		return (field->names != conf_names_builtin &&
+			   field->names != conf_names_runtime_builtin) ||
+		       *(const unsigned *)v != 0;
 	case CONF_INSTANT:
 	case CONF_BITS:
 	case CONF_SEGMENTS:
@@ -213,13 +215,16 @@ is_shown(const struct conf_section *s, const struct conf_field *field, const cha
 }
 
 static bool
-has_shown(const struct conf_section *s, const char *p)
+is_there(const struct conf_section *s, const struct conf_field *field, const char *p)
 {
-	const struct conf_field *field;
+	const struct conf_field *f;
 
-	for (field = s->fields; field->key; field++)
-		if (field->type == CONF_INSIDE ? has_shown(field->section, p + field->value)
-					       : is_shown(s, field, p))
+	if (field->type != CONF_INSIDE)
+		return is_shown(s, field, p);
+	if (field->number == 1)
+		return *(const bool *)(p + field->has);
+	for (f = field->section->fields; f->key; f++)
+		if (is_there(field->section, f, p + field->value))
 			return true;
 	return false;
 }
@@ -232,8 +237,7 @@ show_section(FILE *f, const struct conf_section *s, const char *p, int depth, bo
 	size_t i;
 
 	for (field = s->fields; field->key; field++) {
-		if (field->type == CONF_INSIDE ? !has_shown(field->section, p + field->value)
-					       : !is_shown(s, field, p))
+		if (!is_there(s, field, p))
 			continue;
 		if (in_list)
 			fputs("- ", f);

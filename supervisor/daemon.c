@@ -304,6 +304,7 @@ serve(struct daemon *d, char err[DAEMON_ERROR_MAX])
 		.facts = { .kind = d->setup.kind,
 		    .timeout_ms = d->setup.timeout_ms,
 		    .operator_uid = geteuid(),
+		    .daemon = true,
 		    .key = d->dir.key },
 		.run = &d->dir,
 		.client_fd = -1,

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -16,6 +18,22 @@ pack_words(struct buf *b, const struct conf_words *w)
 	pack_array(b, (uint32_t)w->n);
 	for (i = 0; i < w->n; i++)
 		pack_str(b, w->v[i]);
+}
+
+/* A daemon's clients come back; those of a private run end with it. */
+static void
+fill_sessions(struct msg_config_broker *m, const struct conf_namespace *c)
+{
+	m->has_sessions = m->has_queue = m->has_operationTimeoutMs = true;
+	m->sessions = c->sessions.max;
+	m->queue = c->sessions.queue;
+	m->operationTimeoutMs = c->sessions.operation_timeout;
+	m->has_retention = m->has_retentionOperation = true;
+	m->has_retentionTotal = m->has_retentionMs = true;
+	m->retention = (enum retention)c->retention.mode;
+	m->retentionOperation = c->retention.operation;
+	m->retentionTotal = c->retention.total;
+	m->retentionMs = c->retention.time;
 }
 
 static int
@@ -44,6 +62,8 @@ pack_head(struct buf *out, const struct conf_namespace *c, const struct pack_fac
 	struct buf namespaces = { 0 };
 	int r;
 
+	if (facts->daemon)
+		fill_sessions(&m, c);
 	pack_words(&namespaces, &c->tool_namespaces);
 	m.toolNamespaces = buf_slice(&namespaces);
 	r = namespaces.failed ? -ENOMEM : protocol_notify(out, MSG_config_broker, &m);
@@ -58,10 +78,15 @@ pack_runtimes(struct buf *out, const struct conf_namespace *c, const struct pack
 	int r = 0;
 
 	for (i = 0; i < c->runtimes.n && r == 0; i++) {
+		bool builtin = c->runtimes.v[i].builtin == RUNTIME_COMMAND;
 		struct msg_config_runtime m = {
 			.id = slice_of(c->runtimes.v[i].id),
 			.version = slice_of(c->runtimes.v[i].version),
-			.kind = facts->kind,
+			.kind = builtin ? operation_kind_command : facts->kind,
+			.has_builtin = builtin,
+			.builtin = builtin,
+			.has_workspace = c->runtimes.v[i].workspace,
+			.workspace = c->runtimes.v[i].workspace,
 			.has_learn = facts->learn,
 			.learn = facts->learn,
 			.has_metadata = c->runtimes.v[i].has_metadata,
@@ -84,10 +109,71 @@ pack_providers(struct buf *out, const struct conf_namespace *c)
 			.id = slice_of(c->providers.v[i].id),
 			.shared = c->providers.v[i].scope == PROVIDER_SHARED,
 			.concurrency = c->providers.v[i].concurrency,
+			.has_workspace = c->providers.v[i].workspace,
+			.workspace = c->providers.v[i].workspace,
 		};
 
 		r = protocol_notify(out, MSG_config_provider, &m);
 	}
+	return r;
+}
+
+/* 64 hexadecimal digits each, which are checked. */
+static void
+pack_digests(struct buf *b, const struct conf_words *w)
+{
+	uint8_t digest[32];
+	unsigned byte;
+	size_t i, j;
+
+	pack_array(b, (uint32_t)w->n);
+	for (i = 0; i < w->n; i++) {
+		for (j = 0; j < sizeof(digest); j++) {
+			sscanf(w->v[i] + 2 * j, "%2x", &byte);
+			digest[j] = (uint8_t)byte;
+		}
+		pack_bin(b, digest, sizeof(digest));
+	}
+}
+
+static void
+pack_uids(struct buf *b, const struct conf_words *w)
+{
+	size_t i;
+
+	pack_array(b, (uint32_t)w->n);
+	for (i = 0; i < w->n; i++)
+		pack_uint(b, strtoul(w->v[i], NULL, 10));
+}
+
+static int
+pack_principal(struct buf *out, const struct conf_principal *p)
+{
+	struct buf tokens = { 0 }, certificates = { 0 }, uids = { 0 }, runtimes = { 0 };
+	struct msg_config_principal m = {
+		.id = slice_of(p->id),
+		.has_operator = true,
+		.operator= p->operator,
+		.sessions = p->sessions,
+		.connections = p->connections,
+	};
+	int r;
+
+	pack_digests(&tokens, &p->tokens);
+	pack_digests(&certificates, &p->certificates);
+	pack_uids(&uids, &p->uids);
+	pack_words(&runtimes, &p->runtimes);
+	m.tokens = buf_slice(&tokens);
+	m.certificates = buf_slice(&certificates);
+	m.uids = buf_slice(&uids);
+	m.runtimes = buf_slice(&runtimes);
+	r = tokens.failed || certificates.failed || uids.failed || runtimes.failed
+		? -ENOMEM
+		: protocol_notify(out, MSG_config_principal, &m);
+	buf_finish(&tokens);
+	buf_finish(&certificates);
+	buf_finish(&uids);
+	buf_finish(&runtimes);
 	return r;
 }
 
@@ -207,6 +293,8 @@ pack_config(struct buf *out, const struct conf_namespace *c, const struct pack_f
 	r = pack_head(out, c, facts);
 	if (r == 0)
 		r = pack_runtimes(out, c, facts);
+	for (i = 0; facts->daemon && i < c->principals.n && r == 0; i++)
+		r = pack_principal(out, &c->principals.v[i]);
 	if (r == 0)
 		r = pack_providers(out, c);
 	for (i = 0; i < c->tools.n && r == 0; i++)

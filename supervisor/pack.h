@@ -14,6 +14,7 @@
 struct pack_facts {
 	enum operation_kind kind; /* of every runtime: all turn, or (caisson exec) command */
 	bool learn; /* of a command: its calls are learned, not refused */
+	bool daemon; /* it has sessions, and other clients than the operator */
 	uint64_t timeout_ms; /* instead of limits.turn_timeout; 0 for a command: none */
 	/* wall clock, of this caissond's start: issuedAt of grants that do not say */
 	uint64_t now_ms;
@@ -28,6 +29,15 @@ struct pack_facts {
  */
 int pack_config(
     struct buf *out, const struct conf_namespace *c, const struct pack_facts *facts);
+
+/*
+ * Appends what a gateway serves, config.gateway ... config.end, to `out`; c->has_gateway.  Reads
+ * the certificates and keys of its listeners, which come in the order of gateway.listen, with
+ * that of the monitor behind them.  Returns 0; or a negative errno with one line in `err`, as
+ * conf_open().  The keys are in `out`: it is for the caller to wipe.
+ */
+int pack_gateway(struct buf *out, const struct conf_namespace *c, const char *file,
+    char err[CONF_ERROR_MAX]);
 
 /* A sealed memfd with these bytes, its offset at the start, or a negative errno. */
 int pack_memfd(const struct buf *b);

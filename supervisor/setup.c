@@ -343,6 +343,27 @@ from_nothing(struct builder *b)
 	return r;
 }
 
+/* Those of a daemon's sessions; a run of its own is none. */
+static int
+refuse_workspaces(struct builder *b)
+{
+	const struct conf_namespace *c = b->c;
+	size_t i;
+
+	if (c->runtimes.v[0].workspace)
+		return refuse(b,
+		    "-c: the runtime \"%.80s\" of %s works in a session's workspace, which a run "
+		    "of its own has not: caissond -c %s, then caisson session acquire",
+		    c->runtimes.v[0].id, b->o->config, b->o->config);
+	for (i = 0; i < c->providers.n; i++)
+		if (c->providers.v[i].workspace)
+			return refuse(b,
+			    "-c: the provider \"%.80s\" of %s serves a session's workspace, which "
+			    "a run of its own has not: caissond -c %s, then caisson session acquire",
+			    c->providers.v[i].id, b->o->config, b->o->config);
+	return 0;
+}
+
 static int
 from_file(struct builder *b)
 {
@@ -361,7 +382,8 @@ from_file(struct builder *b)
 		conf_truncate(
 		    conf_list_section(&conf_root, "providers"), list_of(&c->providers), 0);
 	}
-	return b->o->command ? add_command(b) : choose_runtime(b);
+	r = b->o->command ? add_command(b) : choose_runtime(b);
+	return r < 0 ? r : refuse_workspaces(b);
 }
 
 static int

@@ -43,6 +43,12 @@ teardown(void)
 	"    capabilities:\n      - " cap "\n    constraints: { " constraints " }\n"
 #define CAP "{ resource: { namespace: w, path: d, scope: exact }, actions: [read] }"
 
+#define DIGEST_62 "00112233445566778899aabbccddeeff00112233445566778899aabbccddee"
+#define TLS	  "{ certificate: c, key: k }"
+#define LISTEN(l) "version: 1\ngateway: { listen: [{ " l " }] }\n"
+#define MONITOR(m)                                                                             \
+	"version: 1\ngateway: { monitor: " m ", listen: [{ address: '127.0.0.1:1' }] }\n"
+
 static const struct mistake {
 	const char *reason, *text, *expected;
 } mistakes[] = {
@@ -76,8 +82,8 @@ static const struct mistake {
 	    "2:1: runtime: unknown key, expected one of version, namespace" },
 	{ "an unknown key far down", "version: 1\nlimits:\n  max_step: 4\n",
 	    "3:3: limits.max_step: unknown key, expected one of turn_timeout" },
-	{ "a missing key", "version: 1\nruntimes:\n  - id: a\n",
-	    "3:5: runtimes[0]: command is missing" },
+	{ "a missing key", "version: 1\nruntimes:\n  - command: [x]\n",
+	    "3:5: runtimes[0]: id is missing" },
 	{ "nothing as a value", "version: 1\nlimits:\n",
 	    "limits: is nothing, expected a mapping" },
 	{ "nothing as a text", "version: 1\nnamespace: ~\n", "2:12: namespace: is nothing" },
@@ -177,6 +183,47 @@ static const struct mistake {
 	    "sharedos.escalate, provider: p, namespace: n, effect: read, input: { type: object }, "
 	    "requires: { action: a, resource: { namespace: n, path: x } } }]\n",
 	    "tools[0].name: names that begin with sharedos. are Caisson's own" }, /* TU-61 */
+	{ "a runtime of no program", "version: 1\nruntimes:\n  - id: a\n",
+	    "3:5: runtimes[0]: neither builtin nor command is there, expected one of them" },
+	{ "a runtime of two programs",
+	    "version: 1\nruntimes: [{ id: a, builtin: command, command: [x] }]\n",
+	    "runtimes[0].command: is there beside builtin" },
+	{ "the built-in runtime over an application",
+	    "version: 1\nruntimes: [{ id: a, builtin: command, app: . }]\n",
+	    "runtimes[0].app: is for a runtime with a command" },
+	{ "the built-in runtime without a workspace",
+	    "version: 1\nruntimes: [{ id: a, builtin: command, workspace: false }]\n",
+	    "runtimes[0].workspace: is false, and builtin: command works in one" },
+	{ "another built-in runtime", "version: 1\nruntimes: [{ id: a, builtin: shell }]\n",
+	    "runtimes[0].builtin: \"shell\" is none of none or command" },
+	{ "one that waits for a workspace of nobody's",
+	    "version: 1\nruntimes: [{ id: a, builtin: command, warm: 1 }]\n",
+	    "runtimes[0].warm: none that shows a workspace can wait" },
+	{ "a mount over the workspace",
+	    "version: 1\nruntimes: [{ id: a, command: [x], workspace: true, mounts: "
+	    "[{ source: /, target: /workspace }] }]\n",
+	    "runtimes[0].mounts[0].target: lies in the workspace" },
+	{ "a mount in the workspace",
+	    "version: 1\nruntimes: [{ id: a, builtin: command, mounts: "
+	    "[{ source: /, target: /workspace/x }] }]\n",
+	    "lies in the workspace" },
+	{ "a profile's mount in the workspace",
+	    "version: 1\nprofiles: [{ id: p, base: native, mounts: [{ source: /, target: "
+	    "/workspace/x }] }, { id: q, base: p }]\n"
+	    "runtimes: [{ id: a, builtin: command, profile: q }]\n",
+	    "runtimes[0].profile: a mount of p lies in the workspace" },
+	{ "files over a root and a workspace",
+	    "version: 1\nproviders: [{ id: p, builtin: files, root: ., workspace: true }]\n",
+	    "providers[0].workspace: is there beside root" },
+	{ "a shared provider of each session's",
+	    "version: 1\nproviders: [{ id: p, builtin: files, workspace: true, scope: shared }]\n",
+	    "providers[0].scope: is shared, and each session has a workspace of its own" },
+	{ "a provider that waits for a workspace",
+	    "version: 1\nproviders: [{ id: p, builtin: files, workspace: true, warm: 2 }]\n",
+	    "providers[0].warm: none that shows a workspace can wait" },
+	{ "a workspace for a provider of one's own",
+	    "version: 1\nproviders: [{ id: p, command: [x], workspace: true }]\n",
+	    "providers[0].workspace: is for builtin: files" },
 	{ "neither builtin nor command", "version: 1\nproviders: [{ id: p }]\n",
 	    "providers[0]: neither builtin nor command" },
 	{ "builtin and command",
@@ -309,6 +356,98 @@ static const struct mistake {
 	    "delegationDepth: is out of range" },
 	{ "no uses", "version: 1\n" GRANT(CAP, "maxUses: 0"), "maxUses: is out of range" },
 	{ "no purposes", "version: 1\n" GRANT(CAP, "purposes: []"), "purposes: is empty" },
+	/* sessions and what is kept of them */
+	{ "no sessions", "version: 1\nsessions: { max: 0 }\n",
+	    "2:18: sessions.max: is out of range, expected 1 to 4096" },
+	{ "a queue that holds nothing (OP-8)", "version: 1\nsessions: { queue: 0 }\n",
+	    "sessions.queue: is out of range, expected 1 to " },
+	{ "no time for an operation (OP-8)", "version: 1\nsessions: { operation_timeout: 0 }\n",
+	    "sessions.operation_timeout: is out of range" },
+	{ "an unknown key of sessions", "version: 1\nsessions: { most: 1 }\n",
+	    "2:13: sessions.most: unknown key, expected one of max, queue, operation_timeout" },
+	{ "another retention", "version: 1\nretention: { mode: forever }\n",
+	    "retention.mode: \"forever\" is none of memory, durable or none" },
+	{ "less for all than for one",
+	    "version: 1\nretention: { operation: 2MiB, total: 1MiB }\n",
+	    "2:38: retention.total: is less than retention.operation" },
+	/* principals */
+	{ "a principal of nothing", "version: 1\nprincipals: [{ id: human:a, tokens: [] }]\n",
+	    "principals[0]: has neither tokens, certificates nor uids" },
+	{ "a principal without a kind", "version: 1\nprincipals: [{ id: alice, uids: [1] }]\n",
+	    "principals[0].id: \"alice\" is no address" },
+	{ "a principal twice",
+	    "version: 1\nprincipals: [{ id: human:a, uids: [1] }, { id: human:a, uids: [2] }]\n",
+	    "principals[1].id: \"human:a\" is also principals[0].id" },
+	{ "a token as it is", "version: 1\nprincipals: [{ id: human:a, tokens: [secret] }]\n",
+	    "principals[0].tokens[0]: expected the SHA-256 of a token, 64 hexadecimal digits" },
+	{ "a digest of 63 digits",
+	    "version: 1\nprincipals: [{ id: human:a, certificates: [" DIGEST_62 "a] }]\n",
+	    "principals[0].certificates[0]: expected the SHA-256 of a certificate" },
+	{ "a digest of another alphabet",
+	    "version: 1\nprincipals: [{ id: human:a, tokens: [" DIGEST_62 "xg] }]\n",
+	    "principals[0].tokens[0]: expected the SHA-256" },
+	{ "one token of two",
+	    "version: 1\nprincipals: [{ id: human:a, tokens: [" DIGEST_62 "aa] },\n"
+	    "  { id: human:b, tokens: [" DIGEST_62 "ab, " DIGEST_62 "AA] }]\n",
+	    "3:26: principals[1].tokens[1]: is principals[0]'s, expected another" },
+	{ "a certificate twice",
+	    "version: 1\nprincipals: [{ id: human:a, certificates: [" DIGEST_62 "aa, " DIGEST_62
+	    "aa] }]\n",
+	    "principals[0].certificates[1]: stands there twice" },
+	{ "a uid that is a name", "version: 1\nprincipals: [{ id: human:a, uids: [root] }]\n",
+	    "principals[0].uids[0]: expected a uid" },
+	{ "a uid of two forms",
+	    "version: 1\nprincipals: [{ id: human:a, uids: [\"01\"] }]\n",
+	    "principals[0].uids[0]: expected a uid" },
+	{ "a uid that means nobody",
+	    "version: 1\nprincipals: [{ id: human:a, uids: [4294967295] }]\n",
+	    "principals[0].uids[0]: expected a uid" },
+	{ "a uid of two",
+	    "version: 1\nprincipals: [{ id: human:a, uids: [7] }, { id: human:b, uids: [7] }]\n",
+	    "principals[1].uids[0]: is principals[0]'s" },
+	{ "a runtime of a principal's that is not there",
+	    "version: 1\n" RUNTIME "principals: [{ id: human:a, uids: [7], runtimes: [a, b] }]\n",
+	    "principals[0].runtimes[1]: \"b\" is not there, expected the id of a runtime" },
+	/* the gateway */
+	{ "a gateway to nowhere", "version: 1\ngateway: { connections: 5 }\n",
+	    "2:10: gateway.listen: is empty, expected an address or a socket" },
+	{ "a gateway of nothing", "version: 1\ngateway: {}\n", "gateway.listen: is empty" },
+	{ "a listener nowhere", "version: 1\ngateway: { listen: [{ tls: " TLS " }] }\n",
+	    "gateway.listen[0]: neither address nor socket" },
+	{ "a listener at two places", LISTEN("socket: s, address: '127.0.0.1:1'"),
+	    "gateway.listen[0].address: is there beside socket" },
+	{ "tls for a socket", LISTEN("socket: s, tls: " TLS), "gateway.listen[0].tls: is for an" },
+	{ "tls without its key", LISTEN("address: '127.0.0.1:1', tls: { certificate: a }"),
+	    "gateway.listen[0].tls: key is missing" },
+	{ "plain TCP for everybody", LISTEN("address: '0.0.0.0:80'"),
+	    "gateway.listen[0].address: without tls it is read on its way: expected tls, or a "
+	    "loopback address" },
+	{ "plain TCP beside the loopback", LISTEN("address: '128.0.0.1:80'"), "without tls" },
+	{ "plain TCP of IPv6 for everybody", LISTEN("address: '[::]:80'"), "without tls" },
+	{ "plain TCP of a mapped address", LISTEN("address: '[::ffff:127.0.0.1]:80'"),
+	    "without tls" },
+	{ "a host by name", LISTEN("address: 'localhost:80'"),
+	    "\"localhost:80\" has no numeric host, expected one like 127.0.0.1:8443" },
+	{ "no port", LISTEN("address: 127.0.0.1"), "has no port" },
+	{ "an empty port", LISTEN("address: '127.0.0.1:'"), "has no port from 0 to 65535" },
+	{ "a port too high", LISTEN("address: '127.0.0.1:65536'"), "has no port from 0" },
+	{ "IPv6 without brackets", LISTEN("address: '::1:80'"), "has no numeric host" },
+	{ "half a bracket", LISTEN("address: '[::1:80'"), "has no numeric host" },
+	{ "IPv4 in brackets", LISTEN("address: '[127.0.0.1]:80'"), "has no numeric host" },
+	{ "no host", LISTEN("address: ':80'"), "has no numeric host" },
+	{ "an address twice", LISTEN("address: '[::1]:80' }, { address: '[0::1]:80'"),
+	    "gateway.listen[1]: is where gateway.listen[0] is" },
+	{ "a socket twice", LISTEN("socket: s }, { socket: s"),
+	    "gateway.listen[1]: is where gateway.listen[0] is" },
+	{ "a monitor for everybody", MONITOR("'0.0.0.0:9464'"), "gateway.monitor: without tls" },
+	{ "a monitor at the gateway's own place", MONITOR("'127.0.0.1:1'"),
+	    "gateway.monitor: is where gateway.listen[0] is" },
+	{ "a monitor at a relative path", MONITOR("monitor.sock"), "gateway.monitor: \"monitor" },
+	{ "no connections",
+	    "version: 1\ngateway: { connections: 0, listen: [{ socket: s }] }\n",
+	    "gateway.connections: is out of range, expected 1 to 65536" },
+	{ "an unknown key of a listener", LISTEN("socket: s, mode: 5"),
+	    "gateway.listen[0].mode: unknown key, expected one of socket, address, tls" },
 };
 
 START_TEST(every_mistake_is_refused_with_its_place)
@@ -471,7 +610,58 @@ show(void)
 	return text;
 }
 
-static const char *const shown[] = { whole, "version: 1\n", "version: 1\n" FILES,
+static const char served[] =
+    "version: 1\nruntimes:\n  - { id: shell, builtin: command }\n"
+    "  - { id: agent, command: [x], workspace: true, profile: jit }\n"
+    "providers: [{ id: files, builtin: files, workspace: true }]\n"
+    "sessions: { max: 2000, queue: 4, operation_timeout: 1h }\n"
+    "retention: { mode: durable, operation: 64KiB, total: 1GiB, time: 90s }\n"
+    "principals:\n"
+    "  - { id: human:alice, runtimes: ['*'], operator: true, sessions: 3, connections: 7,\n"
+    "      tokens: [" DIGEST_62 "0f, " DIGEST_62 "1F], certificates: [" DIGEST_62 "0f] }\n"
+    "  - { id: service:ci, uids: [1001, 0], runtimes: [shell, agent] }\n"
+    "gateway:\n  monitor: /run/m.sock\n  connections: 5\n  requests: 6\n  header: 2KiB\n"
+    "  body: 3KiB\n  header_timeout: 1s\n  idle_timeout: 2s\n  write_timeout: 3s\n"
+    "  ping_interval: 4s\n  listen:\n"
+    "    - { address: '0.0.0.0:8443', tls: { certificate: c.pem, key: /k.pem, clients: true } }\n"
+    "    - { address: '[::1]:0' }\n    - { address: '127.0.0.9:0' }\n    - { socket: http.sock }\n";
+
+START_TEST(what_clients_need_is_read)
+{
+	ck_assert_msg(parse(served) == 0, "%s", err);
+	/* Implied by what it is. */
+	ck_assert(c.runtimes.v[0].workspace);
+	ck_assert_str_eq(c.runtimes.v[0].profile, "interpreter");
+	ck_assert(c.providers.v[0].workspace && !c.providers.v[0].root);
+	ck_assert_uint_eq(c.sessions.max, 2000);
+	ck_assert_uint_eq(c.sessions.operation_timeout, 3600000);
+	ck_assert_uint_eq(c.retention.mode, retention_durable);
+	ck_assert_uint_eq(c.retention.total, 1u << 30);
+	ck_assert(c.principals.v[0].operator&& !c.principals.v[1].operator);
+	ck_assert_uint_eq(c.principals.v[1].sessions, 64);
+	ck_assert(c.has_gateway && c.gateway.listen.n == 4);
+	ck_assert(c.gateway.listen.v[0].tls.clients && !c.gateway.listen.v[1].has_tls);
+	ck_assert_str_eq(c.gateway.listen.v[0].tls.certificate, "/dir/c.pem");
+	ck_assert_str_eq(c.gateway.listen.v[3].socket, "/dir/http.sock");
+	ck_assert_uint_eq(c.gateway.ping_interval, 4000);
+}
+END_TEST
+
+/* What a daemon that says nothing of it serves: nobody but the operator, and no network. */
+START_TEST(without_a_word_there_is_no_gateway_and_no_principal)
+{
+	ck_assert_msg(parse("version: 1\n" RUNTIME) == 0, "%s", err);
+	ck_assert(!c.has_gateway && c.principals.n == 0);
+	ck_assert(!c.runtimes.v[0].workspace);
+	ck_assert_uint_eq(c.sessions.max, 1024);
+	ck_assert_uint_eq(c.sessions.queue, 32);
+	ck_assert_uint_eq(c.sessions.operation_timeout, 300000);
+	ck_assert_uint_eq(c.retention.mode, retention_memory); /* D-16 */
+	ck_assert_uint_eq(c.gateway.body, 1u << 20);
+}
+END_TEST
+
+static const char *const shown[] = { whole, "version: 1\n", "version: 1\n" FILES, served,
 	"version: 1\nnamespace: \"yes\"\npurpose: \"\\\"\\\\ #\"\n" RUNTIME };
 
 START_TEST(what_is_shown_reads_back_as_the_same)
@@ -490,7 +680,9 @@ END_TEST
 START_TEST(what_was_read_can_be_packed)
 {
 	static const uint8_t key[PACK_KEY] = { 1 };
-	struct pack_facts facts = { .kind = operation_kind_turn, .timeout_ms = 1, .key = key };
+	struct pack_facts facts = {
+		.kind = operation_kind_turn, .timeout_ms = 1, .key = key, .daemon = true
+	};
 	struct buf b = { 0 };
 	size_t n;
 	int fd;
@@ -507,6 +699,177 @@ START_TEST(what_was_read_can_be_packed)
 	ck_assert_int_lt(ftruncate(fd, 0), 0);
 	close(fd);
 	buf_finish(&b);
+}
+END_TEST
+
+/* ---- what the peers get ------------------------------------------------------------ */
+
+static struct message messages[64];
+static size_t nmessages;
+
+/* Takes the frames apart, as their reader would. */
+static void
+unpack(const struct buf *b, enum role to)
+{
+	const uint8_t *p = b->p, *end = b->p + b->n;
+	struct fault fault;
+	uint32_t n;
+
+	for (nmessages = 0; p < end; p += n) {
+		n = (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+		p += 4;
+		ck_assert_uint_lt(nmessages, countof(messages));
+		ck_assert_int_eq(
+		    protocol_decode(p, n, ROLE_SUPERVISOR, to, LINK_NEW, NULL, NULL,
+			&messages[nmessages], &fault),
+		    0);
+		nmessages++;
+	}
+}
+
+static const struct message *
+message_of(enum msg_type type, size_t nth)
+{
+	size_t i;
+
+	for (i = 0; i < nmessages; i++)
+		if (messages[i].type == type && nth-- == 0)
+			return &messages[i];
+	return NULL;
+}
+
+START_TEST(a_broker_learns_who_may_be_a_client_by_digests)
+{
+	static const uint8_t key[PACK_KEY] = { 1 };
+	struct pack_facts facts = { .key = key, .daemon = true };
+	struct value list, v;
+	struct buf b = { 0 };
+	struct slice s;
+
+	ck_assert_msg(parse(served) == 0, "%s", err);
+	ck_assert_int_eq(pack_config(&b, &c, &facts), 0);
+	unpack(&b, ROLE_BROKER);
+	ck_assert_uint_eq(message_of(MSG_config_broker, 0)->u.config_broker.sessions, 2000);
+	ck_assert(message_of(MSG_config_runtime, 0)->u.config_runtime.builtin);
+	ck_assert_int_eq(message_of(MSG_config_runtime, 0)->u.config_runtime.kind,
+	    operation_kind_command);
+	ck_assert_int_eq(
+	    message_of(MSG_config_runtime, 1)->u.config_runtime.kind, operation_kind_turn);
+	ck_assert(message_of(MSG_config_provider, 0)->u.config_provider.workspace);
+	s = message_of(MSG_config_principal, 0)->u.config_principal.tokens;
+	list = value_next(&s);
+	ck_assert_uint_eq(list.count, 2);
+	v = value_next(&s);
+	ck_assert(v.type == VALUE_BIN && v.bytes.n == 32);
+	ck_assert_uint_eq(v.bytes.p[1], 0x11);
+	ck_assert_uint_eq(v.bytes.p[31], 0x0f);
+	v = value_next(&s);
+	ck_assert_uint_eq(v.bytes.p[31], 0x1f);
+	/* A private run has one client, and no session is acquired there. */
+	buf_finish(&b);
+	facts.daemon = false;
+	ck_assert_int_eq(pack_config(&b, &c, &facts), 0);
+	unpack(&b, ROLE_BROKER);
+	ck_assert_ptr_null(message_of(MSG_config_principal, 0));
+	ck_assert(!message_of(MSG_config_broker, 0)->u.config_broker.has_sessions);
+	buf_finish(&b);
+}
+END_TEST
+
+/* Two files of `mode` beside a configuration that names them. */
+static void
+write_pems(char dir[32], const char *key, mode_t mode)
+{
+	static const char *const names[] = { "cert.pem", "key.pem" };
+	char path[64], text[300];
+	size_t i;
+	FILE *f;
+
+	strcpy(dir, "/tmp/caisson-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	for (i = 0; i < countof(names); i++) {
+		snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
+		f = fopen(path, "w");
+		ck_assert_ptr_nonnull(f);
+		fputs(i ? key : "CERTIFICATE", f);
+		fclose(f);
+		ck_assert_int_eq(chmod(path, i ? mode : 0644), 0);
+	}
+	snprintf(text, sizeof(text),
+	    "version: 1\ngateway:\n  monitor: '127.0.0.1:0'\n  listen:\n"
+	    "    - { address: '127.0.0.1:0', tls: { certificate: %s/cert.pem, key: %s/key.pem, "
+	    "clients: true } }\n    - { socket: /s }\n",
+	    dir, dir);
+	ck_assert_msg(parse(text) == 0, "%s", err);
+}
+
+static void
+remove_pems(const char *dir)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "%s/cert.pem", dir);
+	unlink(path);
+	snprintf(path, sizeof(path), "%s/key.pem", dir);
+	unlink(path);
+	rmdir(dir);
+}
+
+START_TEST(a_gateway_gets_its_listeners_in_the_order_of_their_sockets)
+{
+	const struct message *m;
+	struct buf b = { 0 };
+	char dir[32];
+
+	write_pems(dir, "SECRET", 0640);
+	ck_assert_int_eq(conf_resolve(&c, "t.yaml", err), 0);
+	ck_assert_msg(pack_gateway(&b, &c, "t.yaml", err) == 0, "%s", err);
+	unpack(&b, ROLE_GATEWAY);
+	ck_assert_uint_eq(nmessages, 5);
+	ck_assert_int_eq(messages[0].type, MSG_config_gateway);
+	ck_assert_uint_eq(messages[0].u.config_gateway.headerTimeoutMs, 10000);
+	m = message_of(MSG_config_listener, 0);
+	ck_assert(m->u.config_listener.has_key && m->u.config_listener.askCertificate);
+	ck_assert(slice_is(m->u.config_listener.key, "SECRET"));
+	ck_assert(slice_is(m->u.config_listener.certificate, "CERTIFICATE"));
+	m = message_of(MSG_config_listener, 1);
+	ck_assert(!m->u.config_listener.has_key && m->u.config_listener.kind == listener_kind_public);
+	m = message_of(MSG_config_listener, 2);
+	ck_assert(!m->u.config_listener.has_key && m->u.config_listener.kind == listener_kind_monitor);
+	ck_assert_int_eq(messages[4].type, MSG_config_end);
+	buf_finish(&b);
+	remove_pems(dir);
+}
+END_TEST
+
+START_TEST(a_key_that_cannot_serve_is_refused_with_its_place)
+{
+	static char large[METADATA_MAX + 2];
+	static const struct {
+		const char *key, *expected;
+		mode_t mode;
+	} rows[] = {
+		{ "SECRET", "is open to everybody", 0604 },
+		{ "", "is not 1 to ", 0600 },
+		{ large, "is not 1 to ", 0600 },
+	};
+	struct buf b = { 0 };
+	char dir[32];
+	size_t i;
+
+	memset(large, 'k', sizeof(large) - 1);
+	for (i = 0; i < countof(rows); i++) {
+		write_pems(dir, rows[i].key, rows[i].mode);
+		ck_assert_int_lt(pack_gateway(&b, &c, "t.yaml", err), 0);
+		ck_assert_msg(strstr(err, rows[i].expected) != NULL, "%s", err);
+		ck_assert_msg(
+		    !strncmp(err, "t.yaml:5:", 9) && strstr(err, "gateway.listen[0].tls.key"), "%s",
+		    err);
+		remove_pems(dir);
+		buf_finish(&b);
+	}
+	ck_assert_int_lt(conf_resolve(&c, "t.yaml", err), 0);
+	ck_assert_ptr_nonnull(strstr(err, "gateway.listen[0].tls.certificate: "));
 }
 END_TEST
 
@@ -571,6 +934,11 @@ main(void)
 	tcase_add_checked_fixture(good, NULL, teardown);
 	tcase_add_test(good, everything_is_read);
 	tcase_add_test(good, what_is_not_said_is_none);
+	tcase_add_test(good, what_clients_need_is_read);
+	tcase_add_test(good, without_a_word_there_is_no_gateway_and_no_principal);
+	tcase_add_test(good, a_broker_learns_who_may_be_a_client_by_digests);
+	tcase_add_test(good, a_gateway_gets_its_listeners_in_the_order_of_their_sockets);
+	tcase_add_test(good, a_key_that_cannot_serve_is_refused_with_its_place);
 	tcase_add_test(good, listed_tools_are_all_a_builtin_provider_offers);
 	tcase_add_test(good, the_root_of_a_namespace_is_said_with_a_dot_or_an_empty_list);
 	tcase_add_test(good, values_are_packed_by_their_type);

@@ -103,6 +103,19 @@ START_TEST(every_key_of_the_root_is_seen)
 		{ "profiles:\n  - { id: p, base: native }\n", "+profiles[p]" },
 		{ "runtimes:\n  - { id: a, command: [x] }\n", "+runtimes[a]" },
 		{ "providers:\n  - { id: p, command: [x] }\n", "+providers[p]" },
+		{ "sessions: { max: 5 }\n", "~sessions.max" },
+		{ "sessions: { queue: 5 }\n", "~sessions.queue" },
+		{ "sessions: { operation_timeout: 5s }\n", "~sessions.operation_timeout" },
+		{ "retention: { mode: none }\n", "~retention.mode!" },
+		{ "retention: { operation: 5MiB }\n", "~retention.operation" },
+		{ "retention: { total: 5MiB }\n", "~retention.total" },
+		{ "retention: { time: 5s }\n", "~retention.time" },
+		{ "principals:\n  - { id: human:a, uids: [5] }\n", "+principals[human:a]" },
+		{ "gateway: { listen: [{ socket: s }] }\n", "~gateway.listen!" },
+		{ "gateway: { listen: [{ socket: s }], connections: 5, ping_interval: 5s, "
+		  "monitor: '127.0.0.1:0' }\n",
+		    "~gateway.listen! ~gateway.monitor! ~gateway.connections "
+		    "~gateway.ping_interval" },
 		{ "ceiling:\n  - { resource: { namespace: n, path: ., scope: exact }, actions: [r] "
 		  "}\n", "~ceiling" },
 	};
@@ -132,12 +145,40 @@ START_TEST(what_needs_a_restart_is_kept)
 }
 END_TEST
 
+/* Its sockets are those that it was born with, whatever the file says now. */
+START_TEST(a_gateway_keeps_its_listeners_until_a_restart)
+{
+	read_one(HEAD "gateway: { listen: [{ address: '127.0.0.1:1', tls: { certificate: c, key: k, "
+		      "clients: true } }, { socket: s }], monitor: /m }\n", &a);
+	read_one(HEAD "gateway: { listen: [{ socket: t }], requests: 5 }\n"
+		      "retention: { mode: durable }\n", &b);
+	ck_assert_int_eq(conf_keep(&b, &a), 0);
+	ck_assert(b.has_gateway && b.gateway.listen.n == 2);
+	ck_assert(b.gateway.listen.v[0].has_tls && b.gateway.listen.v[0].tls.clients);
+	ck_assert_str_eq(b.gateway.listen.v[0].tls.key, a.gateway.listen.v[0].tls.key);
+	ck_assert_str_eq(b.gateway.monitor, "/m");
+	ck_assert_uint_eq(b.gateway.requests, 5);
+	found[0] = '\0';
+	conf_compare(&a, &b, note, NULL);
+	ck_assert_str_eq(found, "~gateway.requests");
+	/* None that was not there comes, and none that was there goes. */
+	read_one(HEAD, &a);
+	read_one(HEAD "gateway: { listen: [{ socket: t }] }\n", &b);
+	ck_assert_int_eq(conf_keep(&b, &a), 0);
+	ck_assert(!b.has_gateway && b.gateway.listen.n == 0);
+	read_one(HEAD "gateway: { listen: [{ socket: t }] }\n", &a);
+	read_one(HEAD, &b);
+	ck_assert_int_eq(conf_keep(&b, &a), 0);
+	ck_assert(b.has_gateway && b.gateway.listen.n == 1);
+}
+END_TEST
+
 /* One word of an element, whatever its type and however deep. */
 START_TEST(every_word_of_an_element_is_seen)
 {
 	static const char *const runtimes[] = { "", "version: 2", "env: [A=1]", "env: [A=2]",
 		"env: [A=1, B=1]", "memory: 1GiB", "cpu: 50", "pids: 9", "warm: 1", "tmp: 1MiB",
-		"profile: jit", "app: /", "metadata: { a: 1 }", "metadata: { a: 2 }",
+		"profile: jit", "app: /", "workspace: true", "metadata: { a: 1 }", "metadata: { a: 2 }",
 		"mounts: [ { source: /usr, target: /x } ]",
 		"mounts: [ { source: /usr, target: /y } ]",
 		"mounts: [ { source: /usr, target: /x, writable: true } ]" };
@@ -204,6 +245,7 @@ suite(void)
 	tcase_add_test(tc, where_a_key_stands_and_how_it_is_written_is_no_change);
 	tcase_add_test(tc, every_key_of_the_root_is_seen);
 	tcase_add_test(tc, what_needs_a_restart_is_kept);
+	tcase_add_test(tc, a_gateway_keeps_its_listeners_until_a_restart);
 	tcase_add_test(tc, every_word_of_an_element_is_seen);
 	tcase_add_test(tc, elements_go_by_their_id);
 	tcase_add_test(tc, what_no_file_holds_is_no_change);
