@@ -1,8 +1,9 @@
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/un.h>
 
-#include "supervisor/address.h"
 #include "supervisor/config_private.h"
+#include "supervisor/sockets.h"
 
 #define refuse conf_check_refuse
 
@@ -23,12 +24,13 @@ check_address(struct conf_checker *k, const char *text, bool plain, struct node_
 {
 	struct sockaddr_storage a;
 	socklen_t n;
-	const char *fault = address_parse(text, &a, &n);
 
-	if (fault)
-		return refuse(k, at, "%s: \"%.80s\" %s, expected one like 127.0.0.1:8443 or "
-		    "[::1]:8443", key, text, fault);
-	if (plain && !address_is_loopback(&a))
+	if (sockets_parse(text, &a, &n) < 0)
+		return refuse(k, at,
+		    "%s: \"%.80s\" is no address, expected a numeric host and a port, like "
+		    "127.0.0.1:8443 or [::1]:8443",
+		    key, text);
+	if (plain && !sockets_is_loopback(&a))
 		return refuse(k, at,
 		    "%s: without tls it is read on its way: expected tls, or a loopback address",
 		    key);
@@ -53,15 +55,24 @@ check_listener(struct conf_checker *k, const struct conf_listener *l, const char
 			     : check_address(k, l->address, !l->has_tls, l->at_address, sub);
 }
 
-/* Two ask for one port only if the system chooses it. */
+static bool
+has_port(const struct sockaddr_storage *a)
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)a;
+	const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)a;
+
+	return a->ss_family == AF_INET6 ? in6->sin6_port != 0 : in->sin_port != 0;
+}
+
+/* Two that leave their port to the system get two. */
 static bool
 same_address(const char *x, const char *y)
 {
 	struct sockaddr_storage a, b;
 	socklen_t na, nb;
 
-	return x && y && !address_parse(x, &a, &na) && !address_parse(y, &b, &nb) && na == nb &&
-	       address_port(&a) > 0 && !memcmp(&a, &b, na);
+	return x && y && sockets_parse(x, &a, &na) == 0 && sockets_parse(y, &b, &nb) == 0 &&
+	       na == nb && has_port(&a) && !memcmp(&a, &b, na);
 }
 
 static int
