@@ -5,7 +5,8 @@
  *   broker.c       what one consists of, from its beginning to its end
  *   control.c      the control link to the supervisor
  *   state.c        the ledger's answer at the start; what the broker before us left open
- *   client.c       local clients: submit, attach, stop, signal, input
+ *   client.c       clients: submit, attach, stop, signal, input; who may send what
+ *   principal.c    who a client is (principal.h)
  *   grants.c       what the record says of grants, beside the configuration (grants.h);
  *   grants_issue.c     the operator gives one, grants_revoke.c: takes one away,
  *   grants_ask.c       lists them, and asks what would be decided
@@ -48,6 +49,7 @@
 #include "broker/escalations.h"
 #include "broker/grants.h"
 #include "broker/journal.h"
+#include "broker/principal.h"
 #include "broker/replay.h"
 #include "broker/standing.h"
 #include "common/alarm.h"
@@ -211,6 +213,7 @@ struct operation {
 	struct config *config; /* under which it began, and goes on; held */
 	struct session *session; /* its owner */
 	struct client *client; /* who gets the events; NULL: detached */
+	struct principal *owner; /* whose it is; held */
 	char id[40];
 	char trace[257];
 	enum operation_kind kind;
@@ -276,7 +279,14 @@ struct call {
 struct client {
 	struct broker *broker;
 	struct link *link;
-	uint32_t uid, gid, pid; /* as the kernel gave them to the supervisor (D-14) */
+	/* as the kernel gave them to the supervisor (D-14); UID_NONE: of the gateway's */
+	uint32_t uid, gid, pid;
+	struct principal *principal; /* held; NULL: a stranger, or not proven yet */
+	struct proof proof; /* what made it that */
+	bool gateway; /* it is carried: only principal.prove says who it is */
+	bool full; /* its principal has as many links as it may: it is nobody */
+	bool cut; /* it is not that principal any more, and its link is ending */
+	unsigned proofs_failed;
 	/* came through the daemon's socket: the supervisor wants to know its end */
 	bool counted;
 	struct event *silence; /* until hello: then it is dropped; NULL: it may take its time */
@@ -324,6 +334,8 @@ struct broker {
 	TAILQ_HEAD(, shared) shared; /* of each configuration that something began under */
 	TAILQ_HEAD(, session) sessions;
 	TAILQ_HEAD(, client) clients;
+	unsigned gateway_links; /* of them */
+	TAILQ_HEAD(, principal) principals;
 	/* process.c: who waits for CONTROL_PROCESSES, in order */
 	STAILQ_HEAD(, listing) listings;
 	struct ended ended[ENDED_KEPT]; /* a ring */

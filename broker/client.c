@@ -10,24 +10,12 @@
 #include "common/walk.h"
 
 /*
- * Local clients.  Who one is was read by the supervisor from the kernel (D-14); nothing in
- * a message says so.  A client that goes away detaches, its operation goes on (D-4).
+ * Clients.  Who a local one is was read by the supervisor from the kernel, and one that the
+ * gateway carries proves it (principal.h); nothing else in a message says so (D-14).  A client
+ * that goes away detaches, its operation goes on (D-4).
  */
 
-#define HELLO_MS   5000  /* from connecting to hello, then the connection is dropped */
-#define UID_NOBODY 65534 /* what the kernel calls everybody whom it cannot name */
-
-/*
- * D-18: the uid that owns the daemon, and root.  Nobody's own daemon has no other operator than
- * itself: it is what is left where there is nobody to ask.
- */
-static bool
-client_is_operator(const struct client *c)
-{
-	uint32_t operator = c->broker->config->operator;
-
-	return c->uid == operator || (c->uid == 0 && operator != UID_NOBODY);
-}
+#define HELLO_MS   5000 /* from connecting to hello, then the connection is dropped */
 
 static struct operation *
 client_operation(struct client *c, struct slice id)
@@ -38,9 +26,24 @@ client_operation(struct client *c, struct slice id)
 }
 
 static void
+handle_prove(struct client *c, const struct message *m)
+{
+	principal_prove(c, m->msgid, &m->u.principal_prove);
+}
+
+static void
 handle_submit(struct client *c, const struct message *m)
 {
-	operation_submit(c, m->msgid, &m->u.operation_submit);
+	const struct msg_operation_submit *s = &m->u.operation_submit;
+
+	if (s->has_session)
+		link_refuse(c->link, m->msgid, "not_found", "there is no such session", false);
+	else if (!principal_is_operator(c->principal))
+		link_refuse(c->link, m->msgid, "permission_denied",
+		    "an operation without a session is the operator's: acquire a session",
+		    false);
+	else
+		operation_submit(c, m->msgid, &m->u.operation_submit);
 }
 
 static const struct ended *
@@ -104,6 +107,12 @@ handle_attach(struct client *c, const struct message *m)
 	const struct ended *e;
 	struct msg_operation_attach_reply reply = { 0 };
 
+	if (!principal_is_operator(c->principal)) {
+		/* Operations of sessions alone are anybody else's. */
+		link_refuse(
+		    c->link, m->msgid, "not_found", "there is no such operation", false);
+		return;
+	}
 	if (id.n == 0 && client_must_name(c->broker)) {
 		link_refuse(c->link, m->msgid, "invalid_argument",
 		    "there are several operations: name one", false);
@@ -207,39 +216,87 @@ handle_list(struct client *c, const struct message *m)
 	process_list(c, m->msgid);
 }
 
-static const struct {
-	enum msg_type type;
-	void (*handle)(struct client *, const struct message *);
-} handlers[] = {
-	{ MSG_operation_submit, handle_submit },
-	{ MSG_operation_attach, handle_attach },
-	{ MSG_operation_cancel, handle_stop },
-	{ MSG_operation_signal, handle_signal },
-	{ MSG_input_write, handle_input },
-	{ MSG_input_close, handle_input_close },
-	{ MSG_output_close, handle_output_close },
-	{ MSG_process_list, handle_list },
-	{ MSG_grant_issue, grants_handle },
-	{ MSG_grant_revoke, grants_handle },
-	{ MSG_grant_list, grants_handle },
-	{ MSG_grant_why, grants_handle },
-	{ MSG_escalation_list, grants_handle },
+/* What a client has to be, to be heard. */
+enum need {
+	NEED_NOTHING, /* the gateway's own, with nothing proven; or the operator */
+	NEED_PROOF, /* as it is what proves */
+	NEED_PRINCIPAL,
+	NEED_OPERATOR,
 };
 
-/* Until there are principals for others, everything here is the operator's. */
-static void
-client_refuse_stranger(struct client *c, const struct message *m)
+/* Who may send what: all of it. */
+static const struct handler {
+	enum msg_type type;
+	enum need need;
+	void (*handle)(struct client *, const struct message *);
+} handlers[] = {
+	{ MSG_principal_prove, NEED_PROOF, handle_prove },
+	{ MSG_operation_submit, NEED_PRINCIPAL, handle_submit },
+	{ MSG_operation_attach, NEED_PRINCIPAL, handle_attach },
+	{ MSG_operation_cancel, NEED_PRINCIPAL, handle_stop },
+	{ MSG_operation_signal, NEED_PRINCIPAL, handle_signal },
+	{ MSG_input_write, NEED_PRINCIPAL, handle_input },
+	{ MSG_input_close, NEED_PRINCIPAL, handle_input_close },
+	{ MSG_output_close, NEED_PRINCIPAL, handle_output_close },
+	{ MSG_process_list, NEED_OPERATOR, handle_list },
+	{ MSG_grant_issue, NEED_OPERATOR, grants_handle },
+	{ MSG_grant_revoke, NEED_OPERATOR, grants_handle },
+	{ MSG_grant_list, NEED_OPERATOR, grants_handle },
+	{ MSG_grant_why, NEED_OPERATOR, grants_handle },
+	{ MSG_escalation_list, NEED_OPERATOR, grants_handle },
+};
+
+static bool
+client_may(const struct client *c, enum need need)
 {
-	char text[256];
+	switch (need) {
+	case NEED_NOTHING:
+		return principal_is_operator(c->principal) ||
+		       (c->gateway && c->principal == NULL);
+	case NEED_PROOF: return c->gateway || c->principal != NULL;
+	case NEED_PRINCIPAL: return c->principal != NULL;
+	default: return principal_is_operator(c->principal);
+	}
+}
+
+/* Who may, then: it is no secret to anybody who could connect. */
+static void
+operator_words(const struct broker *b, char *text, size_t cap)
+{
+	uint32_t operator = b->config->operator;
+
+	snprintf(text, cap, "who is uid %u%s at the local socket", operator,
+	    operator == UID_NOBODY || operator == 0 ? "" : " or root");
+}
+
+static void
+client_refuse(struct client *c, const struct message *m)
+{
+	char who[128], operator[96], text[512];
 
 	if (m->kind != MSG_REQUEST)
 		return;
-	snprintf(text, sizeof text,
-	    "uid %u is not the operator of this daemon, who is uid %u%s; no other principal is "
-	    "known to this version",
-	    c->uid, c->broker->config->operator,
-	    c->broker->config->operator == UID_NOBODY || c->broker->config->operator == 0
-		? "" : " or root");
+	operator_words(c->broker, operator, sizeof operator);
+	if (c->full) {
+		snprintf(text, sizeof text,
+		    "the principal of uid %u has as many connections as it may; close one and "
+		    "connect again", c->uid);
+		link_refuse(c->link, m->msgid, "resource_exhausted", text, true);
+		return;
+	}
+	if (c->gateway && c->principal == NULL) {
+		link_refuse(c->link, m->msgid, "unauthenticated",
+		    "nobody has proven who this is: show a token or a certificate first",
+		    false);
+		return;
+	}
+	if (c->principal == NULL)
+		snprintf(who, sizeof who, "uid %u is not the operator of this daemon", c->uid);
+	else
+		snprintf(who, sizeof who, "%.64s is not the operator of this daemon",
+		    c->principal->id);
+	snprintf(text, sizeof text, "%s, %s%s", who, operator,
+	    c->principal == NULL ? "; no principal of the configuration has this uid" : "");
 	link_refuse(c->link, m->msgid, "permission_denied", text, false);
 }
 
@@ -262,15 +319,17 @@ client_on_message(struct link *l, const struct message *m, void *arg)
 		client_forget_silence(c);
 		return;
 	}
-	if (!client_is_operator(c)) {
-		client_refuse_stranger(c, m);
+	for (size_t i = 0; i < countof(handlers); i++) {
+		const struct handler *h = &handlers[i];
+
+		if (h->type != m->type)
+			continue;
+		if (client_may(c, h->need))
+			h->handle(c, m);
+		else
+			client_refuse(c, m);
 		return;
 	}
-	for (size_t i = 0; i < countof(handlers); i++)
-		if (handlers[i].type == m->type) {
-			handlers[i].handle(c, m);
-			return;
-		}
 }
 
 /* The supervisor counts who is there. */
@@ -283,6 +342,20 @@ client_tell_gone(struct broker *b, uint32_t uid, bool counted)
 		control_tell(b, &gone);
 }
 
+/* For the log; valid until the next call. */
+static const char *
+client_words(const struct client *c)
+{
+	static char text[128];
+
+	if (!c->gateway)
+		snprintf(text, sizeof text, "of uid %u", c->uid);
+	else
+		snprintf(text, sizeof text, "of the gateway (%.64s)",
+		    c->principal != NULL ? c->principal->id : "not proven");
+	return text;
+}
+
 static void
 client_on_silence(evutil_socket_t fd, short events, void *arg)
 {
@@ -290,7 +363,7 @@ client_on_silence(evutil_socket_t fd, short events, void *arg)
 
 	(void)fd;
 	(void)events;
-	log_info("client of uid %u says nothing and is dropped", c->uid);
+	log_info("client %s says nothing and is dropped", client_words(c));
 	link_close(c->link);
 }
 
@@ -305,9 +378,9 @@ client_on_end(
 	(void)l;
 	(void)error;
 	if (end == LINK_END_FAULT)
-		log_warn("client of uid %u broke the protocol: %s", c->uid, fault->rule);
+		log_warn("client %s broke the protocol: %s", client_words(c), fault->rule);
 	else if (end == LINK_END_SLOW)
-		log_warn("client of uid %u does not read and is cut off", c->uid);
+		log_warn("client %s does not read and is cut off", client_words(c));
 	TAILQ_FOREACH (s, &b->sessions, link) {
 		if (s->operation->client != c)
 			continue;
@@ -318,6 +391,8 @@ client_on_end(
 		pipe_resume(&s->worker);
 	}
 	TAILQ_REMOVE(&b->clients, c, entry);
+	b->gateway_links -= c->gateway;
+	principal_on_client_end(c);
 	client_tell_gone(b, c->uid, c->counted);
 	client_forget_silence(c);
 	process_forget(c);
@@ -350,37 +425,59 @@ client_watch(struct client *c)
 {
 	const struct timeval bound = { HELLO_MS / 1000, HELLO_MS % 1000 * 1000 };
 
-	if (!c->counted)
+	if (!c->counted && !c->gateway)
 		return true;
 	c->silence = evtimer_new(c->broker->base, client_on_silence, c);
 	return c->silence != NULL && event_add(c->silence, &bound) == 0;
 }
 
-void
-client_create(struct broker *b, int fd, const struct control *m)
+/* Takes `fd`; NULL: it is closed, and logged. */
+static struct client *
+client_open(struct broker *b, int fd, const struct control *m)
 {
-	bool counted = m->flags & CONTROL_FROM_SOCKET;
+	bool gateway = m->flags & CONTROL_FROM_GATEWAY;
 	struct client *c = calloc(1, sizeof *c);
-	struct control taken = { .verb = CONTROL_CLIENT_TAKEN };
 
-	/* Before a byte of it is read: from here on it dies with us. */
-	if (counted)
-		control_tell(b, &taken);
 	if (c != NULL) {
 		*c = (struct client){ .broker = b, .uid = m->uid, .gid = m->gid, .pid = m->pid,
-			.counted = counted };
+			.gateway = gateway,
+			.counted = !gateway && (m->flags & CONTROL_FROM_SOCKET) };
 		if (client_watch(c))
 			c->link = link_open(b->base, steal_fd(&fd), ROLE_BROKER, ROLE_CLIENT,
 			    &client_handler, c);
 	}
-	if (c != NULL && c->link != NULL) {
-		TAILQ_INSERT_TAIL(&b->clients, c, entry);
-		return;
-	}
+	if (c != NULL && c->link != NULL)
+		return c;
 	log_error("cannot take a client: out of memory");
 	util_close(&fd);
 	if (c != NULL)
 		client_forget_silence(c);
 	free(c);
-	client_tell_gone(b, m->uid, counted);
+	return NULL;
+}
+
+void
+client_create(struct broker *b, int fd, const struct control *m)
+{
+	bool gateway = m->flags & CONTROL_FROM_GATEWAY;
+	bool counted = !gateway && (m->flags & CONTROL_FROM_SOCKET);
+	struct control taken = { .verb = CONTROL_CLIENT_TAKEN };
+	struct client *c;
+
+	/* Before a byte of it is read: from here on it dies with us. */
+	if (counted)
+		control_tell(b, &taken);
+	if (gateway && b->gateway_links >= GATEWAY_LINKS_MAX) {
+		log_warn("the gateway has %u links, and gets no more", b->gateway_links);
+		util_close(&fd);
+		return;
+	}
+	c = client_open(b, fd, m);
+	if (c == NULL) {
+		client_tell_gone(b, m->uid, counted);
+		return;
+	}
+	TAILQ_INSERT_TAIL(&b->clients, c, entry);
+	b->gateway_links += gateway;
+	principal_on_client(c);
 }

@@ -41,6 +41,7 @@ count_row(struct config_reader *r, const struct message *m)
 	r->begun = true;
 	r->part = row->part;
 	c->nruntimes += row->type == MSG_config_runtime;
+	c->nprincipals += row->type == MSG_config_principal;
 	c->nproviders += row->type == MSG_config_provider;
 	c->ntools += row->type == MSG_config_tool;
 	c->ngrants += row->type == MSG_config_grant;
@@ -134,11 +135,14 @@ index_names(struct config_reader *r)
 	size_t i;
 
 	_Static_assert(offsetof(struct config_runtime, id) == 0, "check_unique()");
+	_Static_assert(offsetof(struct config_principal, id) == 0, "check_unique()");
 	_Static_assert(offsetof(struct config_provider, id) == 0, "check_unique()");
 	_Static_assert(offsetof(struct config_tool, name) == 0, "check_unique()");
 	_Static_assert(offsetof(struct grant, id) == 0, "check_unique()");
 	if (check_unique(
 		r, "config.runtime", c->runtimes, c->nruntimes, sizeof(*c->runtimes)) ||
+	    check_unique(r, "config.principal", c->principals, c->nprincipals,
+		sizeof(*c->principals)) ||
 	    check_unique(
 		r, "config.provider", c->providers, c->nproviders, sizeof(*c->providers)) ||
 	    check_unique(r, "config.tool", c->tools, c->ntools, sizeof(*c->tools)) ||
@@ -246,11 +250,16 @@ make_room(struct config_reader *r)
 	struct config *c = r->config;
 
 	c->runtimes = zone_alloc(&c->zone, c->nruntimes, sizeof(*c->runtimes));
+	if (c->nprincipals > CONFIG_PRINCIPALS_MAX) {
+		config_set_row(r, "config.principal", CONFIG_PRINCIPALS_MAX + 1, NULL);
+		return config_fail(r, NULL, "is one more than there may be");
+	}
+	c->principals = zone_alloc(&c->zone, c->nprincipals, sizeof(*c->principals));
 	c->providers = zone_alloc(&c->zone, c->nproviders, sizeof(*c->providers));
 	c->tools = zone_alloc(&c->zone, c->ntools + OWN_TOOLS, sizeof(*c->tools));
 	c->grants = zone_alloc(&c->zone, c->ngrants, sizeof(*c->grants));
-	if (c->runtimes == NULL || c->providers == NULL || c->tools == NULL ||
-	    c->grants == NULL)
+	if (c->runtimes == NULL || c->principals == NULL || c->providers == NULL ||
+	    c->tools == NULL || c->grants == NULL)
 		return config_out_of_memory(r);
 	return 0;
 }
@@ -332,7 +341,8 @@ config_read(int fd, struct config **ret, struct fault *fault, const char **ret_r
 		return config_out_of_memory(&r);
 	if (read_bytes(&r, fd, &bytes) == 0 && each_frame(&r, bytes, count_row) == 0 &&
 	    make_room(&r) == 0 && each_frame(&r, bytes, take_row) == 0 &&
-	    config_own_tools(&r) == 0 && index_names(&r) == 0 &&
+	    config_own_tools(&r) == 0 && config_check_principals(&r) == 0 &&
+	    index_names(&r) == 0 &&
 	    set_digest(&r, bytes) == 0) {
 		config_set_row(&r, "", 0, NULL);
 		*ret = config_hold(r.config);

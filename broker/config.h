@@ -2,8 +2,9 @@
  * config: what a broker is told at its start, by its supervisor and nobody else.
  *
  * Read once from a descriptor that holds frames (protocol.def, "configuration") in this
- * order: config.broker, config.runtime*, config.provider*, config.tool*, then (config.ceiling
- * config.capability*) at most once and (config.grant config.capability*)*, config.end.
+ * order: config.broker, config.runtime*, config.principal*, config.provider*, config.tool*, then
+ * (config.ceiling config.capability*) at most once and (config.grant config.capability*)*,
+ * config.end.
  * Everything is checked here: a configuration that was read is one that can be worked with,
  * down to each tool's schema and each grant's paths.  It never changes afterwards, and lives
  * until the last who holds it releases it.  The grants that count are copies (standing.h).
@@ -19,7 +20,12 @@
 #include "broker/zone.h"
 #include "common/control.h"
 #include "common/protocol.h"
+#include "common/sha256.h"
 
+#define CONFIG_PRINCIPALS_MAX 1024
+/* tokens and certificates in all: a proof is compared with each of its kind */
+#define CONFIG_PROOFS_MAX     4096
+#define CONFIG_UIDS_MAX	      4096 /* in all */
 #define CONFIG_BYTES_MAX (64u << 20) /* of all frames: some 100000 grants */
 
 struct config_runtime {
@@ -27,6 +33,22 @@ struct config_runtime {
 	enum operation_kind kind;
 	bool learn; /* its calls are learned, not refused */
 	struct slice metadata; /* of its manifest, packed; empty: none */
+};
+
+/* Who may be a client, beside the operator at the local socket (D-14). */
+struct config_principal {
+	const char *id; /* kind:id */
+	bool operator; /* over the network, too (D-18) */
+	const uint8_t (*tokens)[SHA256_BYTES]; /* digests of what it may show */
+	size_t ntokens;
+	const uint8_t (*certificates)[SHA256_BYTES];
+	size_t ncertificates;
+	const uint32_t *uids;
+	size_t nuids;
+	const char **runtimes; /* ids of those it may acquire sessions of */
+	size_t nruntimes;
+	bool all_runtimes;
+	uint32_t sessions, connections; /* at once */
 };
 
 struct config_provider {
@@ -69,6 +91,8 @@ struct config {
 
 	struct config_runtime *runtimes;
 	size_t nruntimes;
+	struct config_principal *principals;
+	size_t nprincipals;
 	struct config_provider *providers;
 	size_t nproviders;
 	struct config_tool *tools; /* in the order of the frames; then Caisson's own */

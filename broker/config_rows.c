@@ -52,6 +52,7 @@ row_kind(const char *kind)
 		{ "config.provider", CONFIG_ROW_PROVIDER },
 		{ "config.tool", CONFIG_ROW_TOOL },
 		{ "config.grant", CONFIG_ROW_GRANT },
+		{ "config.principal", CONFIG_ROW_PRINCIPAL },
 	};
 	size_t i;
 
@@ -96,8 +97,8 @@ config_row_text(void)
 
 /* ---- members -------------------------------------------------------------------------- */
 
-static const char *
-take_text(struct config_reader *r, const char *field, struct slice s)
+const char *
+config_take_text(struct config_reader *r, const char *field, struct slice s)
 {
 	const char *text;
 
@@ -113,19 +114,18 @@ take_text(struct config_reader *r, const char *field, struct slice s)
 	return text;
 }
 
-static const char *
-take_address(struct config_reader *r, const char *field, struct slice s)
+const char *
+config_take_address(struct config_reader *r, const char *field, struct slice s)
 {
-	const char *text = take_text(r, field, s), *fault = address_fault(text);
+	const char *text = config_take_text(r, field, s), *fault = address_fault(text);
 
 	if (*fault != '\0')
 		config_fail(r, field, fault);
 	return text;
 }
 
-/* A list of strings, at most `max`; never NULL unless something failed. */
-static const char **
-take_list(
+const char **
+config_take_list(
     struct config_reader *r, const char *field, struct slice list, size_t max, size_t *ret_n)
 {
 	const char **texts = NULL, *rule = NULL;
@@ -153,7 +153,7 @@ take_path(struct config_reader *r, const char *field, struct slice list, struct 
 {
 	const char *fault;
 
-	ret->segment = take_list(r, field, list, PATH_SEGMENTS_MAX, &ret->n);
+	ret->segment = config_take_list(r, field, list, PATH_SEGMENTS_MAX, &ret->n);
 	fault = r->error == 0 ? path_fault(ret) : "";
 	if (*fault != '\0')
 		config_fail(r, field, fault);
@@ -169,16 +169,16 @@ take_broker(struct config_reader *r, const struct message *m)
 
 	config_set_row(r, "config.broker", 1, NULL);
 	r->head = *b;
-	c->namespace = take_text(r, "namespace", b->namespace);
-	c->authority = take_address(r, "authority", b->authority);
-	c->owner = take_address(r, "owner", b->owner);
-	c->purpose = take_text(r, "purpose", b->purpose);
+	c->namespace = config_take_text(r, "namespace", b->namespace);
+	c->authority = config_take_address(r, "authority", b->authority);
+	c->owner = config_take_address(r, "owner", b->owner);
+	c->purpose = config_take_text(r, "purpose", b->purpose);
 	memcpy(c->key, b->key.p, sizeof(c->key));
 	c->durability = b->durability;
 	c->revocation = b->revocation == revocation_mode_next_turn ? REVOCATION_next_turn
 								    : REVOCATION_immediate;
 	if (b->has_toolNamespaces)
-		c->tool_namespaces = take_list(r, "toolNamespaces", b->toolNamespaces,
+		c->tool_namespaces = config_take_list(r, "toolNamespaces", b->toolNamespaces,
 		    TOOL_NAMESPACES_MAX, &c->ntool_namespaces);
 	c->max_steps = (uint32_t)b->maxSteps;
 	c->max_tool_calls = (uint32_t)b->maxToolCalls;
@@ -198,9 +198,9 @@ take_runtime(struct config_reader *r, const struct message *m)
 	struct config_runtime *out = &r->config->runtimes[r->runtimes++];
 
 	config_set_row(r, "config.runtime", r->runtimes, NULL);
-	out->id = take_text(r, "id", in->id);
+	out->id = config_take_text(r, "id", in->id);
 	config_set_row(r, "config.runtime", r->runtimes, out->id);
-	out->version = take_text(r, "version", in->version);
+	out->version = config_take_text(r, "version", in->version);
 	out->kind = in->kind;
 	out->learn = in->has_learn && in->learn;
 	if (in->has_metadata)
@@ -215,7 +215,7 @@ take_provider(struct config_reader *r, const struct message *m)
 	struct config_provider *out = &r->config->providers[r->providers++];
 
 	config_set_row(r, "config.provider", r->providers, NULL);
-	out->id = take_text(r, "id", in->id);
+	out->id = config_take_text(r, "id", in->id);
 	config_set_row(r, "config.provider", r->providers, out->id);
 	out->shared = in->shared;
 	out->concurrency = (uint32_t)in->concurrency;
@@ -262,10 +262,10 @@ take_tool(struct config_reader *r, const struct message *m)
 	const char *path;
 
 	config_set_row(r, "config.tool", r->tools, NULL);
-	out->name = take_text(r, "name", in->name);
+	out->name = config_take_text(r, "name", in->name);
 	config_set_row(r, "config.tool", r->tools, out->name);
-	out->description = take_text(r, "description", in->description);
-	out->namespace = take_text(r, "namespace", in->namespace);
+	out->description = config_take_text(r, "description", in->description);
+	out->namespace = config_take_text(r, "namespace", in->namespace);
 	out->effect = in->effect;
 	out->idempotent = in->idempotent;
 	out->read_only = in->has_readOnly ? in->readOnly : in->effect == effect_read;
@@ -274,9 +274,9 @@ take_tool(struct config_reader *r, const struct message *m)
 		config_fail(r, "readOnly", "is true for a write");
 	if (out->destructive && in->effect == effect_read)
 		config_fail(r, "destructive", "is true for a read");
-	out->action = take_text(r, "action", in->action);
-	out->resource = take_text(r, "resource", in->resource);
-	path = take_text(r, "path", in->path);
+	out->action = config_take_text(r, "action", in->action);
+	out->resource = config_take_text(r, "resource", in->resource);
+	path = config_take_text(r, "path", in->path);
 	out->input = take_packed(r, in->input);
 	if (in->has_output)
 		out->output = take_packed(r, in->output);
@@ -353,11 +353,11 @@ take_grant(struct config_reader *r, const struct message *m)
 	r->in_ceiling = false;
 	out = &r->config->grants[r->grants++];
 	config_set_row(r, "config.grant", r->grants, NULL);
-	out->id = take_text(r, "id", in->id);
+	out->id = config_take_text(r, "id", in->id);
 	config_set_row(r, "config.grant", r->grants, out->id);
-	out->subject = take_text(r, "subject", in->subject);
-	out->issuer = take_text(r, "issuer", in->issuer);
-	out->namespace = take_text(r, "namespace", in->namespace);
+	out->subject = config_take_text(r, "subject", in->subject);
+	out->issuer = config_take_text(r, "issuer", in->issuer);
+	out->namespace = config_take_text(r, "namespace", in->namespace);
 	out->issued_at_ms = in->has_issuedAt ? in->issuedAt : r->config->started_at_ms;
 	if (in->has_notBefore)
 		out->not_before_ms = in->notBefore;
@@ -371,11 +371,11 @@ take_grant(struct config_reader *r, const struct message *m)
 	if (in->has_maxUses)
 		out->max_uses = (uint32_t)in->maxUses;
 	if (in->has_parent)
-		out->parent = take_text(r, "parent", in->parent);
+		out->parent = config_take_text(r, "parent", in->parent);
 	if (in->has_delegationDepth)
 		out->delegation_depth = (uint32_t)in->delegationDepth;
 	if (in->has_purposes)
-		out->purposes = take_list(
+		out->purposes = config_take_list(
 		    r, "purposes", in->purposes, AUTHORITY_PURPOSES_MAX, &out->npurposes);
 	return r->error;
 }
@@ -392,12 +392,13 @@ take_capability(struct config_reader *r, const struct message *m)
 		return config_fail(r, NULL, "is one more than a grant may have");
 	out = &r->capabilities[r->ncapabilities++];
 	*out = (struct capability){ .descendants = in->scope == scope_descendants };
-	out->namespace = take_text(r, "namespace", in->namespace);
+	out->namespace = config_take_text(r, "namespace", in->namespace);
 	if (in->has_owner)
-		out->owner = take_text(r, "owner", in->owner);
-	out->path.segment = take_list(r, "path", in->path, PATH_SEGMENTS_MAX, &out->path.n);
+		out->owner = config_take_text(r, "owner", in->owner);
+	out->path.segment =
+	    config_take_list(r, "path", in->path, PATH_SEGMENTS_MAX, &out->path.n);
 	out->actions =
-	    take_list(r, "actions", in->actions, AUTHORITY_ACTIONS_MAX, &out->nactions);
+	    config_take_list(r, "actions", in->actions, AUTHORITY_ACTIONS_MAX, &out->nactions);
 	return r->error;
 }
 
@@ -413,6 +414,7 @@ take_end(struct config_reader *r, const struct message *m)
 static const struct config_row rows[] = {
 	{ MSG_config_broker, PART_BROKER, take_broker },
 	{ MSG_config_runtime, PART_RUNTIMES, take_runtime },
+	{ MSG_config_principal, PART_PRINCIPALS, config_take_principal },
 	{ MSG_config_provider, PART_PROVIDERS, take_provider },
 	{ MSG_config_tool, PART_TOOLS, take_tool },
 	{ MSG_config_grant, PART_GRANTS, take_grant },

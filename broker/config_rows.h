@@ -11,6 +11,7 @@
 enum config_part {
 	PART_BROKER,
 	PART_RUNTIMES,
+	PART_PRINCIPALS,
 	PART_PROVIDERS,
 	PART_TOOLS,
 	PART_GRANTS,
@@ -24,7 +25,8 @@ struct config_reader {
 	bool begun;
 	enum config_part part;					    /* of the last row */
 	size_t rows;						    /* of all kinds */
-	size_t runtimes, providers, tools, grants;		    /* of each kind */
+	size_t runtimes, principals, providers, tools, grants;	    /* of each kind */
+	size_t proofs, uids; /* of all principals */
 	bool in_ceiling, has_ceiling; /* capabilities are the ceiling's; there was one */
 	/* of the last grant, or the ceiling */
 	struct capability capabilities[AUTHORITY_CAPABILITIES_MAX];
@@ -56,5 +58,17 @@ int config_own_tools(struct config_reader *r);
 /* Notes a failure of the row; the first one stands.  `field` is static.  Returns it. */
 int config_fail(struct config_reader *r, const char *field, const char *rule);
 int config_out_of_memory(struct config_reader *r);
+/* A text of the configuration: no NUL in it; an address.  "" or worse, once r->error is set. */
+const char *config_take_text(struct config_reader *r, const char *field, struct slice s);
+const char *config_take_address(struct config_reader *r, const char *field, struct slice s);
+/* A list of strings, at most `max`; NULL if something failed. */
+const char **config_take_list(
+    struct config_reader *r, const char *field, struct slice list, size_t max, size_t *ret_n);
+
+/* ---- config_principals.c ------------------------------------------------------------- */
+
+int config_take_principal(struct config_reader *r, const struct message *m);
+/* Once all are there: no two have an id, a token, a certificate or a uid in common. */
+int config_check_principals(struct config_reader *r);
 
 #endif /* BROKER_CONFIG_ROWS_H */

@@ -20,7 +20,8 @@
 struct issue {
 	struct broker *broker;
 	struct client *client; /* NULL: it is gone */
-	uint32_t msgid, uid;
+	uint32_t msgid;
+	struct asker by;
 	struct zone zone; /* what `grant` points to */
 	struct grant grant;
 	struct grant_fact *fact; /* its id, reserved */
@@ -32,6 +33,7 @@ static void
 issue_destroy(struct issue *i)
 {
 	zone_finish(&i->zone);
+	asker_forget(i->broker, &i->by);
 	free(i);
 }
 
@@ -237,7 +239,7 @@ issue_on_record(void *arg, bool ok)
 		if (journal_lost(b->journal))
 			grants_fact_drop(b->grants, i->fact);
 		else
-			grants_take_back(b, i->fact, i->uid, i->escalation);
+			grants_take_back(b, i->fact, &i->by, i->escalation);
 	}
 	issue_destroy(i);
 }
@@ -279,9 +281,9 @@ issue_record(struct issue *i, struct buf *lists)
 	r->m.expiresAt = g->expires_at_ms;
 	r->m.has_maxUses = g->bounded;
 	r->m.maxUses = g->max_uses;
-	r->m.has_delegationDepth = r->m.has_by = true;
+	r->m.has_delegationDepth = true;
 	r->m.delegationDepth = g->delegation_depth;
-	r->m.by = i->uid;
+	asker_record(&r->m, &i->by);
 	return record_append(r, JOURNAL_EFFECT, issue_on_record, i);
 }
 
@@ -300,7 +302,7 @@ grants_issue(struct client *c, uint32_t msgid, const struct msg_grant_issue *m)
 		grants_refuse_errno(c, msgid, r);
 		return;
 	}
-	*i = (struct issue){ .broker = b, .client = c, .msgid = msgid, .uid = c->uid };
+	*i = (struct issue){ .broker = b, .client = c, .msgid = msgid, .by = asker_of(c) };
 	r = issue_read(i, m, &refusal);
 	if (r == 0)
 		r = issue_check(i, m, &refusal);

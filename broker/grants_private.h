@@ -45,7 +45,7 @@ void grants_pack(
  * resolved, and that waits again; "": none.
  */
 void grants_take_back(
-    struct broker *b, struct grant_fact *f, uint32_t by, const char *escalation);
+    struct broker *b, struct grant_fact *f, const struct asker *by, const char *escalation);
 
 void grants_issue(struct client *c, uint32_t msgid, const struct msg_grant_issue *m);
 void grants_revoke(struct client *c, uint32_t msgid, const struct msg_grant_revoke *m);

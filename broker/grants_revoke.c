@@ -32,7 +32,7 @@ struct waiter {
 struct revoking {
 	struct broker *broker;
 	struct grant_fact *fact;
-	uint32_t by;
+	struct asker by;
 	const char *cause; /* NULL: somebody asked for it */
 	char escalation[ESCALATION_ID]; /* that it reopens; "": none */
 	bool refused; /* its record was, and is to be written again */
@@ -111,6 +111,13 @@ waiter_answer(struct waiter *w, uint64_t at_ms)
 	buf_finish(&list);
 }
 
+static void
+revoking_destroy(struct revoking *r)
+{
+	asker_forget(r->broker, &r->by);
+	free(r);
+}
+
 /* Each gets its answer: durable, or not yet. */
 static void
 answer_all(struct revoking *r, bool durable)
@@ -143,7 +150,7 @@ revoking_on_record(void *arg, bool ok)
 		return;
 	r->fact->open = NULL;
 	TAILQ_REMOVE(&r->broker->revocations, r, link);
-	free(r);
+	revoking_destroy(r);
 }
 
 static bool
@@ -166,8 +173,7 @@ revoking_record(struct revoking *r)
 	RECORD_TEXT(&record.m, grant, r->fact->id);
 	if (g != NULL)
 		RECORD_TEXT(&record.m, subject, g->subject);
-	record.m.has_by = true;
-	record.m.by = r->by;
+	asker_record(&record.m, &r->by);
 	if (r->cause != NULL)
 		RECORD_TEXT(&record.m, cause, r->cause);
 	if (r->escalation[0] != '\0')
@@ -196,14 +202,15 @@ grants_on_journal(struct broker *b)
 }
 
 static struct revoking *
-revoking_create(struct broker *b, struct grant_fact *f, uint32_t by, const char *cause)
+revoking_create(
+    struct broker *b, struct grant_fact *f, const struct asker *by, const char *cause)
 {
 	struct revoking *r = calloc(1, sizeof *r);
 
 	if (r == NULL)
 		return NULL;
-	*r = (struct revoking){ .broker = b, .fact = f, .by = by, .cause = cause,
-		.refused = true };
+	*r = (struct revoking){ .broker = b, .fact = f, .by = asker_copy(by),
+		.cause = cause, .refused = true };
 	STAILQ_INIT(&r->waiters);
 	TAILQ_INSERT_TAIL(&b->revocations, r, link);
 	f->open = r;
@@ -212,7 +219,7 @@ revoking_create(struct broker *b, struct grant_fact *f, uint32_t by, const char 
 
 void
 grants_take_back(
-    struct broker *b, struct grant_fact *f, uint32_t by, const char *escalation)
+    struct broker *b, struct grant_fact *f, const struct asker *by, const char *escalation)
 {
 	struct revoking *r = revoking_create(b, f, by, "not_issued");
 
@@ -253,7 +260,8 @@ grants_revoke(struct client *c, uint32_t msgid, const struct msg_grant_revoke *m
 	if (f == NULL)
 		f = grants_fact_make(b->grants, m->id);
 	if (w != NULL && f != NULL && f->revoked_at_ms == 0 &&
-	    revoking_create(b, f, c->uid, NULL) == NULL)
+	    revoking_create(
+		b, f, &(struct asker){ c->uid, c->principal }, NULL) == NULL)
 		f = NULL;
 	if (w == NULL || f == NULL) {
 		grants_refuse_errno(c, msgid, -ENOMEM);
@@ -307,6 +315,6 @@ grants_revoke_finish(struct broker *b)
 			STAILQ_REMOVE_HEAD(&r->waiters, link);
 			waiter_destroy(w);
 		}
-		free(r);
+		revoking_destroy(r);
 	}
 }

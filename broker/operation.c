@@ -188,6 +188,7 @@ operation_create(struct client *c, uint32_t msgid, const struct msg_operation_su
 	op->broker = b;
 	op->config = config_hold(b->config);
 	op->client = c;
+	op->owner = principal_hold(c->principal);
 	op->kind = m->kind;
 	op->runtime = runtime;
 	op->submit_msgid = msgid;
@@ -220,6 +221,7 @@ operation_destroy(struct operation *op)
 		return;
 	turn_destroy(op->turn);
 	buf_finish(&op->common.packed);
+	principal_release(op->broker, op->owner);
 	reload_release(op->broker, op->config);
 	free(op);
 }

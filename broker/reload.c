@@ -39,6 +39,8 @@ reload_start(struct broker *b)
 	b->standing = b->grant_set != NULL ? standing_create(b->grant_set) : NULL;
 	if (b->standing == NULL)
 		return -ENOMEM;
+	if (principals_start(b) < 0)
+		return -ENOMEM;
 	return standing_replace(
 	    b->standing, b->config, b->config->generation, clock_wall_ms(), &id);
 }
@@ -48,6 +50,7 @@ reload_finish(struct broker *b)
 {
 	grant_set_destroy(b->grant_set);
 	standing_destroy(b->standing);
+	principals_finish(b);
 	config_release(b->replaced);
 	config_release(b->config);
 }
@@ -169,6 +172,7 @@ reload_apply(struct broker *b, struct config *next)
 	b->replaced = b->config;
 	b->config = next;
 	TAILQ_INSERT_TAIL(&b->configs, next, entry);
+	principals_apply(b);
 	reload_set_stall(b);
 	record_init(&r, b, NULL, "configuration.reloaded");
 	snprintf(detail, sizeof detail, "%zu runtimes, %zu providers, %zu tools, %zu grants",
@@ -197,6 +201,8 @@ reload_on_config(struct broker *b, const struct control *c, int fd)
 		r = -EPROTO;
 	if (r == 0)
 		r = check_follows(b->config, next);
+	if (r == 0)
+		r = principals_prepare(b, next);
 	if (r == 0)
 		r = take_grants(b, next, &answer);
 	if (r == 0) {

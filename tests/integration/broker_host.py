@@ -34,6 +34,7 @@ CONFIG = 12
 READY, PONG, SPAWN, KILL, SIGNAL, MORE, SETTLED = range(32, 39)
 CONFIG_TAKEN, CONFIG_OVER = 42, 43
 TURN, COMMAND, PROVIDER = 1, 2, 3
+FROM_SOCKET, FROM_GATEWAY = 2, 8  # flags of CONTROL_CLIENT
 EXITED, SIGNALED = 1, 2
 
 
@@ -64,7 +65,7 @@ INVOKE = ({"id": "run", "subject": "agent:test", "issuer": "human:op", "namespac
 
 
 def config_frames(tools=(), grants=(), runtimes=None, concurrency=100, shared=False,
-                  invoke=True, ceiling=(), **broker):
+                  invoke=True, ceiling=(), principals=(), **broker):
     rows = [("config.broker", {
         "namespace": "default", "authority": "human:op", "owner": "human:op",
         "purpose": "test", "key": b"k" * 32, "durability": "full", "revocation": "immediate",
@@ -73,6 +74,7 @@ def config_frames(tools=(), grants=(), runtimes=None, concurrency=100, shared=Fa
     rows += [("config.runtime", r) for r in runtimes or [
         {"id": "test", "version": "1", "kind": "turn"},
         {"id": "command", "version": "1", "kind": "command"}]]
+    rows += [("config.principal", p) for p in principals]
     rows += [("config.provider", {"id": "p", "shared": shared, "concurrency": concurrency})]
     rows += [("config.tool", t) for t in tools]
     rows += [("config.ceiling", {})] if ceiling else []
@@ -82,6 +84,11 @@ def config_frames(tools=(), grants=(), runtimes=None, concurrency=100, shared=Fa
         rows += [("config.capability", c) for c in capabilities]
     rows.append(("config.end", {}))
     return b"".join(frame([2, method, [params]]) for method, params in rows)
+
+
+def principal(id, **members):
+    return {"id": id, "tokens": [], "certificates": [], "uids": [], "runtimes": ["*"],
+            "sessions": 4, "connections": 4, **members}
 
 
 class Child:
@@ -268,11 +275,13 @@ class Host:
 
     # -- what the test does
 
-    def client(self):
+    def client(self, **who):
+        """A local client; `who` is what the supervisor says of it: uid, flags."""
         a, b = socket.socketpair()
         b.setblocking(False)
         assert self.ready.wait(TIMEOUT), self.log_text()
-        self.tell(CLIENT, [b.fileno()], uid=os.getuid(), gid=os.getgid(), pid=os.getpid())
+        self.tell(CLIENT, [b.fileno()], **{"uid": os.getuid(), "gid": os.getgid(),
+                                           "pid": os.getpid(), **who})
         b.close()
         client = Client(a)
         client.hello("client")
