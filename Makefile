@@ -33,7 +33,7 @@ dir_caisson-worker := worker
 dir_caisson-files  := worker/files
 
 # Each process links only what it needs (docs/ARCHITECTURE.md, "Dependencies").
-uses_client       := libevent_core jansson libbsd-overlay
+uses_client       := libevent_core libbsd-overlay
 uses_supervisor   := libevent_core libseccomp yaml-0.1 libbsd-overlay
 uses_broker       := libevent_core libseccomp libcrypto libbsd-overlay
 uses_ledger       := libevent_core libseccomp libcrypto sqlite3 libbsd-overlay

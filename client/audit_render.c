@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "client/grant_render.h"
-#include "client/json.h"
 #include "client/text.h"
+#include "common/json.h"
 #include "common/util.h"
 #include "common/walk.h"
 

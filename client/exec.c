@@ -11,6 +11,7 @@
 #include "client/operation.h"
 #include "client/render.h"
 #include "client/text.h"
+#include "common/event_json.h"
 
 struct exec {
 	struct event *input; /* readiness of standard input; pending while it may be read */
@@ -138,7 +139,7 @@ exec_on_event(struct operation *op, const struct msg_operation_event *e)
 	struct exec *x = op->arg;
 
 	if (op->options->output == OUTPUT_JSONL) {
-		render_jsonl(e, &b);
+		event_json_write_line(e, &b);
 		if (!b.failed)
 			sink_write(op->sinks[stream_stdout], b.p, b.n);
 	} else if (e->type == event_type_output && e->has_data) {

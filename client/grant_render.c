@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "client/json.h"
 #include "client/text.h"
+#include "common/json.h"
 #include "common/util.h"
 #include "common/walk.h"
 

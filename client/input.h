@@ -5,7 +5,7 @@
 #ifndef CLIENT_INPUT_H
 #define CLIENT_INPUT_H
 
-#include "client/json.h"
+#include "common/json.h"
 
 /*
  * The text of a file, "-": of standard input, with its NUL; the caller frees it.  NULL with one

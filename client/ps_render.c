@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/json.h"
 #include "client/text.h"
+#include "common/json.h"
 #include "common/util.h"
 #include "common/walk.h"
 

@@ -11,9 +11,6 @@
 
 enum { EXIT_CANNOT = 125, EXIT_CANNOT_EXECUTE = 126, EXIT_NOT_FOUND = 127 };
 
-/* One line of JSON with its newline: one event, as it came. */
-void render_jsonl(const struct msg_operation_event *e, struct buf *out);
-
 /*
  * A progress or gap event for people: one escaped line, or nothing.  `verbose` shows the
  * start of calls, ids and the runtime's own events, too.

@@ -8,6 +8,7 @@
 #include "client/render.h"
 #include "client/text.h"
 #include "common/endings.h"
+#include "common/event_json.h"
 #include "common/util.h"
 #include "common/walk.h"
 
@@ -100,7 +101,7 @@ run_on_event(struct operation *op, const struct msg_operation_event *e)
 	struct buf b = { 0 };
 
 	if (o->output == OUTPUT_JSONL) {
-		render_jsonl(e, &b);
+		event_json_write_line(e, &b);
 		write_buf(op, stream_stdout, &b);
 	} else if (e->type == event_type_output) {
 		print_output(op, e);

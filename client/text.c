@@ -10,14 +10,6 @@
 
 #define SAY_MAX 4096 /* bytes of a line of ours, before escaping */
 
-bool
-text_is_control(uint32_t c)
-{
-	return c < 0x20 || (c >= 0x7f && c <= 0x9f) || c == 0x61c || c == 0x200e ||
-	       c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) ||
-	       c == 0xfeff || (c >= 0xe0000 && c <= 0xe007f);
-}
-
 static void
 add_byte(struct buf *out, uint8_t byte)
 {
@@ -51,7 +43,7 @@ escape(const uint8_t *p, size_t n, bool line, struct buf *out)
 		return 0;
 	while (at < n) {
 		len = utf8_next(p + at, n - at, &c);
-		if (len > 0 && (!text_is_control(c) || (!line && (c == '\n' || c == '\t')))) {
+		if (len > 0 && (!utf8_is_control(c) || (!line && (c == '\n' || c == '\t')))) {
 			at += (size_t)len;
 			continue;
 		}

@@ -33,8 +33,6 @@ void text_addf(struct buf *out, const char *fmt, ...) __attribute__((format(prin
  */
 bool text_add_time(struct buf *out, uint64_t ms, const char *format, bool fraction);
 
-/* True for a character that a terminal could obey: JSON writes it as \uXXXX. */
-bool text_is_control(uint32_t c);
 /* "caisson: ...", one escaped line and one write(2) on standard error. */
 void text_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

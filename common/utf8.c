@@ -80,3 +80,11 @@ utf8_valid_long(const uint8_t *p, size_t n)
 	}
 	return true;
 }
+
+bool
+utf8_is_control(uint32_t c)
+{
+	return c < 0x20 || (c >= 0x7f && c <= 0x9f) || c == 0x61c || c == 0x200e ||
+	       c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) ||
+	       c == 0xfeff || (c >= 0xe0000 && c <= 0xe007f);
+}

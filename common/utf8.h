@@ -65,4 +65,8 @@ utf8_valid(const uint8_t *p, size_t n)
 	return (n <= 64 && utf8_is_short_ascii(p, n)) || utf8_valid_long(p, n);
 }
 
+/* A character that a terminal could obey, or that hides: controls, marks that turn the reading
+ * direction round, line separators, tags. */
+bool utf8_is_control(uint32_t c);
+
 #endif /* COMMON_UTF8_H */

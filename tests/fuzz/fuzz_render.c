@@ -8,9 +8,10 @@
 
 #include <jansson.h>
 
-#include "client/json.h"
 #include "client/render.h"
 #include "client/text.h"
+#include "common/event_json.h"
+#include "common/json.h"
 #include "common/utf8.h"
 #include "common/walk.h"
 
@@ -35,7 +36,7 @@ must_be_harmless(const struct buf *b, bool text)
 	while (i < b->n) {
 		len = utf8_next(b->p + i, b->n - i, &c);
 		must(len > 0);
-		must(!text_is_control(c) || c == '\n' || (text && c == '\t'));
+		must(!utf8_is_control(c) || c == '\n' || (text && c == '\t'));
 		must(text || c != '\n' || i == b->n - 1);
 		i += (size_t)len;
 	}
@@ -69,7 +70,7 @@ try_event(enum event_type type, struct slice body)
 	json_t *json;
 	int status;
 
-	render_jsonl(&e, &b);
+	event_json_write_line(&e, &b);
 	must_be_harmless(&b, false);
 	json =
 	    json_loadb((const char *)b.p, b.n, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);

@@ -1,4 +1,4 @@
-/* text, json and render: what reaches terminals and programs. */
+/* text and render: what reaches terminals and programs. */
 #include "client/render.h"
 
 #include <errno.h>
@@ -9,9 +9,10 @@
 
 #include <check.h>
 
-#include "client/json.h"
 #include "client/text.h"
 #include "common/endings.h"
+#include "common/event_json.h"
+#include "common/json.h"
 #include "common/util.h"
 #include "common/walk.h"
 
@@ -145,173 +146,6 @@ START_TEST(a_line_stays_one)
 {
 	text_escape_line(slice_of("a\nb\tc\xe2"), &out);
 	ck_assert_str_eq(text(), "a\\x0ab\\x09c\\xe2");
-}
-END_TEST
-
-/* ---- JSON -------------------------------------------------------------------------- */
-
-static void
-check_json(const struct buf *b, const char *want)
-{
-	struct fault fault;
-
-	ck_assert_int_eq(walk_value(b->p, b->n, &fault), 0);
-	reset();
-	json_write((struct slice){ b->p, b->n }, &out);
-	ck_assert_str_eq(text(), want);
-}
-
-static const struct {
-	double v;
-	const char *text;
-} reals[] = {
-	{ 0.1, "0.1" },
-	{ 1, "1.0" },
-	{ -0.0, "-0.0" },
-	{ 1e300, "1e+300" },
-	{ 5e-324, "5e-324" },
-	{ 0.1 + 0.2, "0.30000000000000004" },
-	{ 1.0 / 3, "0.3333333333333333" },
-	{ 9007199254740993.0, "9007199254740992.0" },
-};
-
-START_TEST(reals_read_back_as_they_were)
-{
-	struct buf b = { 0 };
-
-	pack_real(&b, reals[_i].v);
-	check_json(&b, reals[_i].text);
-	ck_assert(strtod(text(), NULL) == reals[_i].v);
-	buf_finish(&b);
-}
-END_TEST
-
-START_TEST(integers_are_exact)
-{
-	struct buf b = { 0 };
-
-	pack_array(&b, 4);
-	pack_uint(&b, UINT64_MAX);
-	pack_int(&b, INT64_MIN);
-	pack_uint(&b, 9007199254740993ull);
-	pack_uint(&b, 0);
-	check_json(&b, "[18446744073709551615,-9223372036854775808,9007199254740993,0]");
-	buf_finish(&b);
-}
-END_TEST
-
-START_TEST(binary_is_base64)
-{
-	static const char *const want[] = { "\"\"", "\"AA==\"", "\"AAE=\"", "\"AAEC\"",
-		"\"AAECAw==\"" };
-	static const uint8_t bytes[] = { 0, 1, 2, 3 };
-	struct buf b = { 0 };
-	size_t n;
-
-	for (n = 0; n <= sizeof(bytes); n++) {
-		b.n = 0;
-		pack_bin(&b, bytes, n);
-		check_json(&b, want[n]);
-	}
-	buf_finish(&b);
-}
-END_TEST
-
-START_TEST(long_binary_is_base64_without_a_break)
-{
-	uint8_t bytes[3000];
-	size_t i;
-
-	memset(bytes, 0xff, sizeof(bytes));
-	json_write_base64((struct slice){ bytes, sizeof(bytes) }, &out);
-	ck_assert_uint_eq(out.n, 4002);
-	for (i = 1; i < 4001; i++)
-		ck_assert_int_eq(out.p[i], '/');
-}
-END_TEST
-
-START_TEST(strings_pass_but_for_what_a_terminal_obeys)
-{
-	struct buf b = { 0 };
-
-	pack_str(&b, "\xc3\xbc\xf0\x9f\x98\x80\"\\/"
-		     "\b\f\n\r\t\x01\x7f\xc2\x85\xe2\x80\xae\xf3\xa0\x81\x81");
-	check_json(&b, "\"\xc3\xbc\xf0\x9f\x98\x80\\\"\\\\/\\b\\f\\n\\r\\t\\u0001\\u007f\\u0085"
-		       "\\u202e\\udb40\\udc41\"");
-	b.n = 0;
-	pack_str_n(&b, "a\0b", 3);
-	check_json(&b, "\"a\\u0000b\"");
-	buf_finish(&b);
-}
-END_TEST
-
-static const char *const round_trips[] = {
-	"{}",
-	"[]",
-	"null",
-	"true",
-	"\"x\"",
-	"-1",
-	"[1,[2,{\"a\":[false,null]}]]",
-	"{\"b\":1,\"a\":{\"c\":-9223372036854775808,\"d\":9223372036854775807}}",
-	"[0.5,1.0,1e+20]",
-	"\"\\u0000\"",
-};
-
-START_TEST(what_is_read_is_written_the_same)
-{
-	char err[JSON_ERROR_MAX];
-	struct buf b = { 0 };
-
-	ck_assert_int_eq(json_read(round_trips[_i], &b, err), 0);
-	check_json(&b, round_trips[_i]);
-	buf_finish(&b);
-}
-END_TEST
-
-static const struct {
-	const char *json;
-	const char *said;
-} bad_json[] = {
-	{ "", "line 1, column 0: " },
-	{ "{", "line 1, column 1: " },
-	{ "{\"a\":1,\n \"a\":2}", "line 2, column 4: duplicate object key" },
-	{ "{} x", "line 1, column 4: " },
-	{ "{'a':1}", "line 1, column " },
-	{ "[1,]", "line 1, column 4: " },
-	{ "NaN", "line 1, column " },
-	{ "01", "line 1, column " },
-	{ "1e999", "line 1, column 5: real number overflow" },
-	{ "18446744073709551616", "line 1, column 20: too big integer" },
-	{ "\"\xff\"", "line 1, column " },
-	{ "\"\\ud800\"", "line 1, column " },
-	{ "\"a\nb\"", "line 1, column " },
-	{ "{\"\\u0000\":1}", "line 1, column " },
-	{ "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]",
-	    "nested more than 24 deep" },
-};
-
-START_TEST(bad_json_is_refused_with_its_position)
-{
-	char err[JSON_ERROR_MAX];
-	struct buf b = { 0 };
-
-	ck_assert_int_eq(json_read(bad_json[_i].json, &b, err), -EINVAL);
-	ck_assert_msg(
-	    strncmp(err, bad_json[_i].said, strlen(bad_json[_i].said)) == 0, "%s", err);
-	buf_finish(&b);
-}
-END_TEST
-
-START_TEST(pretty_is_the_same_value_on_lines)
-{
-	char err[JSON_ERROR_MAX];
-	struct buf b = { 0 };
-
-	ck_assert_int_eq(json_read("{\"a\":[1,{}],\"b\":[]}", &b, err), 0);
-	json_write_pretty((struct slice){ b.p, b.n }, &out);
-	ck_assert_str_eq(text(), "{\n  \"a\": [\n    1,\n    {}\n  ],\n  \"b\": []\n}");
-	buf_finish(&b);
 }
 END_TEST
 
@@ -484,7 +318,7 @@ START_TEST(an_event_is_one_line_of_json)
 {
 	struct msg_operation_event e = event(event_type_progress, "{\"kind\":\"a\\nb\"}");
 
-	render_jsonl(&e, &out);
+	event_json_write_line(&e, &out);
 	ck_assert_str_eq(text(),
 	    "{\"sequence\":7,\"type\":\"progress\",\"progress\":{\"kind\":\"a\\nb\"}}\n");
 	reset();
@@ -494,12 +328,12 @@ START_TEST(an_event_is_one_line_of_json)
 		.stream = stream_stderr,
 		.has_data = true,
 		.data = slice_of("hi") };
-	render_jsonl(&e, &out);
+	event_json_write_line(&e, &out);
 	ck_assert_str_eq(text(), "{\"sequence\":18446744073709551615,\"type\":\"output\","
 				 "\"output\":{\"stream\":\"stderr\",\"data\":\"aGk=\"}}\n");
 	reset();
 	e = (struct msg_operation_event){ .sequence = 1, .type = event_type_gap };
-	render_jsonl(&e, &out);
+	event_json_write_line(&e, &out);
 	ck_assert_str_eq(text(), "{\"sequence\":1,\"type\":\"gap\",\"gap\":{}}\n");
 }
 END_TEST
@@ -528,7 +362,7 @@ int
 main(void)
 {
 	Suite *s = suite_create("render");
-	TCase *t = tcase_create("text"), *j = tcase_create("json"), *e = tcase_create("events");
+	TCase *t = tcase_create("text"), *e = tcase_create("events");
 	SRunner *runner = srunner_create(s);
 	int failed;
 
@@ -538,16 +372,6 @@ main(void)
 	tcase_add_loop_test(t, chunks_change_nothing, 0, (int)countof(hostile));
 	tcase_add_test(t, no_byte_sequence_gets_a_control_through);
 	tcase_add_test(t, a_line_stays_one);
-	tcase_add_checked_fixture(j, setup, teardown);
-	tcase_add_loop_test(j, reals_read_back_as_they_were, 0, (int)countof(reals));
-	tcase_add_test(j, integers_are_exact);
-	tcase_add_test(j, binary_is_base64);
-	tcase_add_test(j, long_binary_is_base64_without_a_break);
-	tcase_add_test(j, strings_pass_but_for_what_a_terminal_obeys);
-	tcase_add_loop_test(j, what_is_read_is_written_the_same, 0, (int)countof(round_trips));
-	tcase_add_loop_test(
-	    j, bad_json_is_refused_with_its_position, 0, (int)countof(bad_json));
-	tcase_add_test(j, pretty_is_the_same_value_on_lines);
 	tcase_add_checked_fixture(e, setup, teardown);
 	tcase_add_loop_test(e, progress_is_one_line_or_nothing, 0, (int)countof(progress));
 	tcase_add_loop_test(
@@ -557,7 +381,6 @@ main(void)
 	tcase_add_test(e, an_event_is_one_line_of_json);
 	tcase_add_test(e, a_result_is_pretty_and_absence_is_nothing);
 	suite_add_tcase(s, t);
-	suite_add_tcase(s, j);
 	suite_add_tcase(s, e);
 	srunner_run_all(runner, CK_ENV);
 	failed = srunner_ntests_failed(runner);

@@ -1,6 +1,5 @@
-#include "client/json.h"
+#include "common/json.h"
 
-#include <errno.h>
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -8,9 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
-
-#include "client/text.h"
 #include "common/base64.h"
 #include "common/utf8.h"
 #include "common/walk.h"
@@ -57,7 +53,7 @@ json_write_string(struct slice s, struct buf *out)
 		    0) { /* a walk lets none of these pass; never emit them all the same */
 			c = 0xfffd;
 			len = 1;
-		} else if (c != '"' && c != '\\' && !text_is_control(c)) {
+		} else if (c != '"' && c != '\\' && !utf8_is_control(c)) {
 			at += (size_t)len;
 			continue;
 		}
@@ -189,101 +185,4 @@ json_write_pretty(struct slice value, struct buf *out)
 	struct writer w = { out, true, 0 };
 
 	write_value(&w, &value);
-}
-
-/* ---- reading ----------------------------------------------------------------------- */
-
-static int pack_json(const json_t *v, unsigned depth, struct buf *out);
-
-static int
-pack_container(const json_t *v, unsigned depth, struct buf *out)
-{
-	const char *key;
-	size_t i;
-	void *at;
-	int r = 0;
-
-	if (depth == JSON_DEPTH_MAX)
-		return -E2BIG;
-	if (json_is_array(v)) {
-		pack_array(out, (uint32_t)json_array_size(v));
-		for (i = 0; i < json_array_size(v) && r == 0; i++)
-			r = pack_json(json_array_get(v, i), depth + 1, out);
-		return r;
-	}
-	pack_map(out, (uint32_t)json_object_size(v));
-	for (at = json_object_iter((json_t *)(uintptr_t)v); at != NULL && r == 0;
-	     at = json_object_iter_next((json_t *)(uintptr_t)v, at)) {
-		key = json_object_iter_key(at);
-		pack_str_n(out, key, strlen(key));
-		r = pack_json(json_object_iter_value(at), depth + 1, out);
-	}
-	return r;
-}
-
-static int
-pack_json(const json_t *v, unsigned depth, struct buf *out)
-{
-	switch (json_typeof(v)) {
-	case JSON_NULL: pack_nil(out); return 0;
-	case JSON_TRUE:
-	case JSON_FALSE: pack_bool(out, json_is_true(v)); return 0;
-	case JSON_INTEGER:
-		if (json_integer_value(v) < 0)
-			pack_int(out, json_integer_value(v));
-		else
-			pack_uint(out, (uint64_t)json_integer_value(v));
-		return 0;
-	case JSON_REAL: pack_real(out, json_real_value(v)); return 0;
-	case JSON_STRING:
-		pack_str_n(out, json_string_value(v), json_string_length(v));
-		return 0;
-	default: return pack_container(v, depth, out);
-	}
-}
-
-static int
-json_check_values(struct slice value, char err[JSON_ERROR_MAX])
-{
-	unsigned depth;
-	uint32_t nodes;
-
-	value_measure(value, &depth, &nodes);
-	if (nodes <= PAYLOAD_NODES_MAX)
-		return 0;
-	snprintf(err, JSON_ERROR_MAX, "more than %u values", PAYLOAD_NODES_MAX);
-	return -EINVAL;
-}
-
-int
-json_read(const char *text, struct buf *out, char err[JSON_ERROR_MAX])
-{
-	struct fault fault;
-	json_error_t error;
-	json_t *v;
-	int r;
-
-	if (strlen(text) > 4 * (size_t)ARGUMENTS_MAX) {
-		snprintf(err, JSON_ERROR_MAX, "more than %u bytes when packed", ARGUMENTS_MAX);
-		return -EINVAL;
-	}
-	v = json_loads(text, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
-	if (v == NULL) {
-		snprintf(err, JSON_ERROR_MAX, "line %d, column %d: %.160s", error.line,
-		    error.column, error.text);
-		return -EINVAL;
-	}
-	r = pack_json(v, 0, out);
-	json_decref(v);
-	if (r == 0 && out->failed)
-		return -ENOMEM;
-	if (r < 0)
-		snprintf(err, JSON_ERROR_MAX, "nested more than %u deep", JSON_DEPTH_MAX);
-	else if (out->n > ARGUMENTS_MAX)
-		snprintf(err, JSON_ERROR_MAX, "more than %u bytes when packed", ARGUMENTS_MAX);
-	else if (walk_value(out->p, out->n, &fault) < 0)
-		snprintf(err, JSON_ERROR_MAX, "%s", fault.rule);
-	else
-		return json_check_values((struct slice){ out->p, out->n }, err);
-	return -EINVAL;
 }
