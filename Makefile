@@ -22,15 +22,16 @@ O    := $B/obj
 
 # What the build consists of.  A folder is a trust domain and becomes one archive of all
 # its files but main.c; a new .c file needs no change here.
-folders   := common supervisor supervisor/doctor worker worker/files worker/command broker broker/authority ledger client worker/sdk
+folders   := common supervisor supervisor/doctor worker worker/files worker/command broker broker/authority ledger client gateway worker/sdk
 bin       := caisson caissond
-libexec   := caisson-broker caisson-ledger caisson-worker caisson-files caisson-command
+libexec   := caisson-broker caisson-ledger caisson-worker caisson-files caisson-command caisson-gateway
 dir_caisson        := client
 dir_caissond       := supervisor
 dir_caisson-broker := broker
 dir_caisson-ledger := ledger
 dir_caisson-worker := worker
 dir_caisson-files  := worker/files
+dir_caisson-gateway := gateway
 
 # Each process links only what it needs (docs/ARCHITECTURE.md, "Dependencies").
 uses_client       := libevent_core libbsd-overlay
@@ -38,6 +39,7 @@ uses_supervisor   := libevent_core libseccomp yaml-0.1 libbsd-overlay
 uses_broker       := libevent_core libseccomp libcrypto libbsd-overlay
 uses_ledger       := libevent_core libseccomp libcrypto sqlite3 libbsd-overlay
 uses_worker/files := libevent_core libseccomp libcrypto libbsd-overlay
+uses_gateway      := libevent_core libseccomp libssl libcrypto libbsd-overlay
 also_broker       := broker/authority
 also_supervisor   := supervisor/doctor
 
@@ -45,7 +47,7 @@ also_supervisor   := supervisor/doctor
 warnings := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
 	-Wcast-qual -Wvla -Wundef -Wformat=2 -Wimplicit-fallthrough -Wno-format-nonliteral \
 	$(if $(WERROR)$(CI),-Werror)
-all_pkgs := libevent_core libseccomp libbsd-overlay libcrypto sqlite3 yaml-0.1 jansson
+all_pkgs := libevent_core libseccomp libbsd-overlay libssl libcrypto sqlite3 yaml-0.1 jansson
 cppflags  = -D_GNU_SOURCE -I. -DVERSION='"$(VERSION)"' -DLIBEXECDIR='"$(LIBEXECDIR)"' $(pkg_cflags)
 pkg_cflags := $(shell $(PKG_CONFIG) --cflags $(all_pkgs) 2>/dev/null)
 CFLAGS   ?= -O2 -g

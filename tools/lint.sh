@@ -4,7 +4,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 status=0
-folders="common supervisor worker broker ledger client"
+folders="common supervisor worker broker ledger client gateway"
 
 fault() {
 	printf '%s\n' "$@"
@@ -42,6 +42,7 @@ includes() {
 includes common common
 includes client 'client|common'
 includes ledger 'ledger|common'
+includes gateway 'gateway|common'
 includes broker 'broker|broker/authority|common'
 includes broker/authority 'broker/authority|common'
 includes worker 'worker|common'

@@ -1,0 +1,625 @@
+#include "gateway/conn_private.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <event2/event.h>
+
+#include "common/clock.h"
+#include "gateway/accept.h"
+#include "gateway/control.h"
+
+#define FINISH_MS      2000 /* that a client has to end after our end */
+#define SWEEP_MS_MAX   1000 /* how late a time that has passed may be noticed */
+#define BUFFERED_MAX   (64u << 20) /* bytes of requests that are not whole, of all connections */
+#define READS_PER_TURN 16 /* of one TLS connection, each of a record at most */
+
+/* Where bytes are read to: what is whole is taken from here, and only the rest is kept. */
+static uint8_t scratch[LINK_READ_MAX];
+
+/* ---- what is to be done, and when ------------------------------------------------------- */
+
+void
+conn_touch(struct conn *c)
+{
+	if (c->dirty)
+		return;
+	c->dirty = true;
+	TAILQ_INSERT_TAIL(&c->g->dirty, c, dirty_entry);
+	event_active(c->g->soon, EV_TIMEOUT, 0);
+}
+
+void
+conn_end(struct conn *c)
+{
+	c->ended = true;
+	conn_touch(c);
+}
+
+void
+conn_expect(struct conn *c, unsigned ms)
+{
+	c->due_at_ms = ms == 0 ? 0 : clock_ms() + ms;
+}
+
+void
+conn_finish(struct conn *c)
+{
+	if (c->closing)
+		return;
+	c->closing = true;
+	conn_expect(c, 0);
+	conn_touch(c);
+}
+
+/* ---- what the kernel is asked for ------------------------------------------------------- */
+
+/* Bytes behind a request in service, or before a user who pauses, wait in the kernel. */
+static bool
+wants_read(const struct conn *c)
+{
+	if (c->ended || c->eof || (c->paused && !c->drained))
+		return false;
+	if (c->drained || c->tls_read_blocked)
+		return c->drained;
+	if (c->closing)
+		return false;
+	return !conn_is_full(c) &&
+	    (c->exchange == NULL || c->in_bytes < c->g->config.header_bytes);
+}
+
+static void conn_on_io(evutil_socket_t fd, short events, void *arg);
+
+static void
+wait_for(struct conn *c)
+{
+	short waits = 0;
+
+	if (wants_read(c))
+		waits |= EV_READ;
+	if ((c->write_blocked && !c->tls_write_blocked) || c->tls_read_blocked)
+		waits |= EV_WRITE;
+	if (c->tls_write_blocked)
+		waits |= EV_READ;
+	if (waits == c->waits)
+		return;
+	if (c->waits != 0)
+		event_del(&c->io);
+	c->waits = 0;
+	if (waits == 0)
+		return;
+	event_assign(&c->io, c->g->base, c->fd, waits | EV_PERSIST, conn_on_io, c);
+	if (event_add(&c->io, NULL) < 0)
+		conn_end(c);
+	else
+		c->waits = waits;
+}
+
+/* ---- writing --------------------------------------------------------------------------- */
+
+struct buf *
+conn_out(struct conn *c)
+{
+	return &c->out;
+}
+
+size_t
+conn_queued(const struct conn *c)
+{
+	return c->out.n - c->out_sent;
+}
+
+bool
+conn_is_full(const struct conn *c)
+{
+	return conn_queued(c) >= CONN_HIGH_BYTES;
+}
+
+static ssize_t
+write_some(struct conn *c)
+{
+	const uint8_t *p = c->out.p + c->out_sent;
+	size_t n = conn_queued(c);
+	ssize_t r;
+	bool write_side;
+
+	if (c->tls == NULL) {
+		r = write(c->fd, p, n);
+		return r < 0 ? -errno : r;
+	}
+	r = tls_write(c->tls, p, n, &write_side);
+	c->tls_write_blocked = r == -EAGAIN && !write_side;
+	return r;
+}
+
+/* Frees what is taken; a large queue of which little is left is moved down. */
+static void
+shrink_out(struct conn *c)
+{
+	size_t left = conn_queued(c);
+
+	if (left == 0) {
+		buf_finish(&c->out);
+		c->out_sent = 0;
+	} else if (c->out_sent >= CONN_HIGH_BYTES || c->out_sent > left) {
+		memmove(c->out.p, c->out.p + c->out_sent, left);
+		c->out.n = left;
+		c->out_sent = 0;
+	}
+}
+
+/* One write, or with TLS as many as there are records. */
+static void
+flush(struct conn *c)
+{
+	ssize_t r = 0;
+
+	while (!c->ended && conn_queued(c) > 0) {
+		r = write_some(c);
+		if (r <= 0)
+			break;
+		c->out_sent += (size_t)r;
+		c->taken_at_ms = clock_ms();
+		if (c->tls == NULL)
+			break;
+	}
+	if (r == -EINTR)
+		r = -EAGAIN;
+	if (r < 0 && r != -EAGAIN)
+		conn_end(c);
+	c->write_blocked = !c->ended && conn_queued(c) > 0;
+	if (!c->write_blocked)
+		c->tls_write_blocked = false;
+	shrink_out(c);
+}
+
+static void
+tell_drained(struct conn *c)
+{
+	if (!c->told_full || conn_queued(c) > CONN_LOW_BYTES || c->ended)
+		return;
+	c->told_full = false;
+	if (c->handler->on_drained != NULL)
+		c->handler->on_drained(c);
+}
+
+/* ---- reading --------------------------------------------------------------------------- */
+
+static ssize_t
+read_some(struct conn *c, uint8_t *p, size_t n)
+{
+	ssize_t r;
+	bool write_side;
+
+	if (c->tls == NULL) {
+		r = read(c->fd, p, n);
+		return r < 0 ? -errno : r;
+	}
+	r = tls_read(c->tls, p, n, &write_side);
+	c->tls_read_blocked = r == -EAGAIN && write_side;
+	return r;
+}
+
+/* Returns the number of bytes in `scratch`. */
+static size_t
+fill_scratch(struct conn *c)
+{
+	size_t got = 0;
+	ssize_t r = 0;
+
+	c->more = false;
+	for (unsigned i = 0; i < READS_PER_TURN && got < sizeof(scratch); i++) {
+		r = read_some(c, scratch + got, sizeof(scratch) - got);
+		if (r <= 0)
+			break;
+		got += (size_t)r;
+		if (c->tls == NULL)
+			break;
+	}
+	if (r == 0)
+		c->eof = true;
+	else if (r < 0 && r != -EAGAIN && r != -EINTR)
+		conn_end(c);
+	c->more = c->tls != NULL && tls_holds(c->tls);
+	return got;
+}
+
+static size_t
+take(struct conn *c, uint8_t *p, size_t n)
+{
+	size_t taken = 0, step;
+
+	/* A handshake turns the one into the other on the way. */
+	while (taken < n && !c->ended && !c->paused && !c->closing) {
+		step = c->ws != NULL ? conn_take_frames(c, p + taken, n - taken) :
+				       conn_take_requests(c, p + taken, n - taken);
+		if (step == 0)
+			break;
+		taken += step;
+	}
+	return c->ended || c->closing ? n : taken;
+}
+
+static void
+forget_in(struct conn *c)
+{
+	c->g->buffered_bytes -= c->in_cap;
+	free(c->in);
+	c->in = NULL;
+	c->in_bytes = c->in_cap = 0;
+}
+
+/* Keeps `n` bytes behind what is kept already. */
+static bool
+keep(struct conn *c, const uint8_t *p, size_t n)
+{
+	size_t need = c->in_bytes + n, cap = c->in_cap;
+	uint8_t *in;
+
+	if (need > cap) {
+		/* A request that comes byte by byte grows by steps. */
+		cap = need < 512 ? 512 : need > cap && cap >= 4096 && need < cap * 2 ? cap * 2 : need;
+		if (c->g->buffered_bytes + (cap - c->in_cap) > BUFFERED_MAX)
+			return false;
+		in = realloc(c->in, cap);
+		if (in == NULL)
+			return false;
+		c->g->buffered_bytes += cap - c->in_cap;
+		c->in = in;
+		c->in_cap = cap;
+	}
+	memcpy(c->in + c->in_bytes, p, n);
+	c->in_bytes = need;
+	return true;
+}
+
+/* What lay here, or came in, and is whole now, is taken; the rest is kept. */
+static void
+take_kept(struct conn *c)
+{
+	size_t taken;
+
+	if (c->in_bytes == 0)
+		return;
+	taken = take(c, c->in, c->in_bytes);
+	if (taken == c->in_bytes) {
+		forget_in(c);
+	} else if (taken > 0) {
+		memmove(c->in, c->in + taken, c->in_bytes - taken);
+		c->in_bytes -= taken;
+	}
+}
+
+static void
+take_new(struct conn *c, size_t n)
+{
+	size_t taken;
+
+	if (n == 0)
+		return;
+	c->shook_hands = true;
+	taken = c->in_bytes == 0 ? take(c, scratch, n) : 0;
+	if (taken == n)
+		return;
+	if (!keep(c, scratch + taken, n - taken))
+		conn_end(c);
+	else if (taken == 0 && c->in_bytes > n)
+		take_kept(c);
+}
+
+static void
+read_turn(struct conn *c)
+{
+	size_t n = fill_scratch(c);
+
+	if (c->drained) {
+		if (c->eof)
+			conn_end(c);
+		return;
+	}
+	take_new(c, n);
+	if (c->eof && c->ws != NULL)
+		conn_end(c);
+}
+
+/* ---- one connection's turn -------------------------------------------------------------- */
+
+static void
+part(struct conn *c)
+{
+	if (!c->closing || c->drained || c->ended || conn_queued(c) > 0)
+		return;
+	if (c->tls != NULL)
+		tls_shutdown(c->tls);
+	/* To close now would throw away the answer with what the client still sends. */
+	if (c->eof || shutdown(c->fd, SHUT_WR) < 0)
+		conn_end(c);
+	c->drained = true;
+	forget_in(c);
+	conn_expect(c, FINISH_MS);
+}
+
+static void
+conn_free(struct conn *c)
+{
+	struct gateway *g = c->g;
+
+	if (c->handler->on_close != NULL)
+		c->handler->on_close(c, c->code);
+	conn_drop_exchange(c);
+	conn_drop_ws(c);
+	if (c->waits != 0)
+		event_del(&c->io);
+	if (c->dirty)
+		TAILQ_REMOVE(&g->dirty, c, dirty_entry);
+	TAILQ_REMOVE(&g->conns, c, entry);
+	g->stats.connections--;
+	tls_close(c->tls);
+	close(c->fd);
+	forget_in(c);
+	buf_finish(&c->out);
+	acceptor_on_end(c->acceptor);
+	free(c);
+}
+
+/* A byte that waits begins the time that the client has for taking it. */
+static void
+settle(struct conn *c)
+{
+	if (c->out.failed)
+		conn_end(c);
+	if (conn_is_full(c))
+		c->told_full = true;
+	if (conn_queued(c) > 0 && !c->write_blocked) {
+		c->taken_at_ms = clock_ms();
+		flush(c);
+	}
+	part(c);
+	wait_for(c);
+}
+
+static void
+on_soon(evutil_socket_t fd, short events, void *arg)
+{
+	struct gateway *g = arg;
+	struct conn_list dirty = TAILQ_HEAD_INITIALIZER(dirty);
+	struct conn *c;
+
+	(void)fd;
+	(void)events;
+	TAILQ_CONCAT(&dirty, &g->dirty, dirty_entry);
+	while ((c = TAILQ_FIRST(&dirty)) != NULL) {
+		TAILQ_REMOVE(&dirty, c, dirty_entry);
+		c->dirty = false;
+		if (!c->ended && c->more && wants_read(c))
+			read_turn(c);
+		if (!c->ended && !c->drained)
+			take_kept(c);
+		/* The client says nothing more: what it asked for is still answered. */
+		if (c->eof && c->exchange == NULL)
+			conn_finish(c);
+		if (!c->ended)
+			settle(c);
+		if (!c->ended)
+			tell_drained(c);
+		if (c->ended)
+			conn_free(c);
+		else if (c->more && wants_read(c))
+			conn_touch(c);
+	}
+	gateway_control_settle(g);
+}
+
+static void
+conn_on_io(evutil_socket_t fd, short events, void *arg)
+{
+	struct conn *c = arg;
+
+	(void)fd;
+	if (events & EV_WRITE)
+		c->write_blocked = c->tls_read_blocked = false;
+	if (events & EV_READ) {
+		if (c->tls_write_blocked)
+			c->write_blocked = c->tls_write_blocked = false;
+		if (wants_read(c))
+			read_turn(c);
+	} else if (c->tls != NULL && wants_read(c)) {
+		c->more = true; /* what waited for the write side */
+	}
+	conn_touch(c);
+}
+
+/* ---- time ------------------------------------------------------------------------------- */
+
+static unsigned
+least(unsigned a, unsigned b)
+{
+	return a < b ? a : b;
+}
+
+/* Often enough for the shortest of the times. */
+static unsigned
+sweep_ms(const struct gateway *g)
+{
+	const struct gateway_config *c = &g->config;
+	unsigned ms = least(least(c->header_timeout_ms, c->idle_timeout_ms),
+	    least(c->write_timeout_ms, c->ping_interval_ms));
+
+	ms /= 8;
+	return ms < 10 ? 10 : least(ms, SWEEP_MS_MAX);
+}
+
+static void
+on_due(struct conn *c)
+{
+	c->due_at_ms = 0;
+	if (c->drained || (c->tls != NULL && !c->shook_hands))
+		conn_end(c);
+	else if (c->ws != NULL)
+		conn_late_frame(c);
+	else
+		conn_late_request(c);
+}
+
+static void
+on_sweep(void *arg)
+{
+	struct gateway *g = arg;
+	uint64_t now_ms = clock_ms();
+	struct conn *c;
+
+	TAILQ_FOREACH (c, &g->conns, entry) {
+		if (c->ended)
+			continue;
+		if (conn_queued(c) > 0 && c->write_blocked &&
+		    now_ms - c->taken_at_ms >= g->config.write_timeout_ms) {
+			g->stats.cut_off_total++;
+			conn_end(c);
+		} else if (c->due_at_ms != 0 && c->due_at_ms <= now_ms) {
+			on_due(c);
+		}
+	}
+	if (!TAILQ_EMPTY(&g->conns))
+		alarm_set(g->alarms, &g->sweep, now_ms + sweep_ms(g));
+}
+
+/* ---- all of them ------------------------------------------------------------------------ */
+
+int
+conn_open(struct gateway *g, struct acceptor *a, int fd, struct ssl_ctx_st *tls)
+{
+	struct conn *c = calloc(1, sizeof(*c));
+
+	if (c == NULL)
+		goto fail;
+	if (tls != NULL) {
+		c->tls = tls_open(tls, fd);
+		if (c->tls == NULL)
+			goto fail;
+	}
+	c->g = g;
+	c->acceptor = a;
+	c->handler = acceptor_handler(a);
+	c->fd = fd;
+	c->begun = true; /* the first request is awaited as one that has begun */
+	TAILQ_INSERT_TAIL(&g->conns, c, entry);
+	g->stats.connections++;
+	g->stats.connections_total++;
+	conn_expect(c, g->config.header_timeout_ms);
+	if (g->sweep.at_ms == 0)
+		alarm_set(g->alarms, &g->sweep, clock_ms() + sweep_ms(g));
+	wait_for(c);
+	return 0;
+fail:
+	free(c);
+	close(fd);
+	return -ENOMEM;
+}
+
+int
+conns_init(struct gateway *g)
+{
+	TAILQ_INIT(&g->conns);
+	TAILQ_INIT(&g->dirty);
+	g->sweep = (struct alarm){ .fn = on_sweep, .arg = g };
+	g->soon = event_new(g->base, -1, 0, on_soon, g);
+	return g->soon != NULL ? 0 : -ENOMEM;
+}
+
+void
+conns_finish(struct gateway *g)
+{
+	struct conn *c;
+
+	while ((c = TAILQ_FIRST(&g->conns)) != NULL)
+		conn_free(c);
+	alarm_clear(&g->sweep);
+	if (g->soon != NULL)
+		event_free(g->soon);
+}
+
+void
+conns_leave(struct gateway *g)
+{
+	struct conn *c;
+
+	TAILQ_FOREACH (c, &g->conns, entry) {
+		if (c->ws != NULL)
+			conn_leave_ws(c);
+		else if (c->exchange == NULL)
+			conn_finish(c);
+		/* One in service is answered, and closed with the answer. */
+	}
+}
+
+static bool
+rests(const struct conn *c)
+{
+	return c->ws == NULL && c->exchange == NULL && !c->begun && !c->ended &&
+	    !c->closing && conn_queued(c) == 0;
+}
+
+bool
+conns_make_room(struct gateway *g, bool monitor)
+{
+	struct conn *c, *oldest = NULL;
+
+	TAILQ_FOREACH (c, &g->conns, entry)
+		if (acceptor_is_monitor(c->acceptor) == monitor && rests(c) &&
+		    (oldest == NULL || c->due_at_ms < oldest->due_at_ms))
+			oldest = c;
+	if (oldest == NULL)
+		return false;
+	conn_end(oldest);
+	return true;
+}
+
+/* ---- what its user may do ---------------------------------------------------------------- */
+
+void
+conn_set_user(struct conn *c, void *user)
+{
+	c->user = user;
+}
+
+void *
+conn_user(const struct conn *c)
+{
+	return c->user;
+}
+
+struct gateway *
+conn_gateway(const struct conn *c)
+{
+	return c->g;
+}
+
+const struct request *
+conn_request(const struct conn *c)
+{
+	return c->exchange != NULL ? &c->exchange->request : NULL;
+}
+
+void
+conn_abort(struct conn *c)
+{
+	conn_end(c);
+}
+
+void
+conn_pause(struct conn *c)
+{
+	c->paused = true;
+	conn_touch(c);
+}
+
+void
+conn_resume(struct conn *c)
+{
+	c->paused = false;
+	c->more = c->tls != NULL;
+	conn_touch(c);
+}

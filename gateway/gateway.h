@@ -1,0 +1,81 @@
+/*
+ * gateway: what the process is made of, and its one way to a broker.
+ *
+ * caisson-gateway carries clients' requests to the broker and back.  It decides nothing and holds
+ * no authority: who a client is, the broker judges by the proof that is handed on.
+ */
+#ifndef GATEWAY_GATEWAY_H
+#define GATEWAY_GATEWAY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "common/alarm.h"
+#include "gateway/config.h"
+#include "gateway/conn.h"
+
+struct event;
+struct event_base;
+struct acceptor;
+struct monitor;
+
+/* Numbers of the gateway's own for /metrics: rows of common/metrics.def. */
+struct gateway_stats {
+	uint64_t connections; /* now */
+	uint64_t websockets; /* now */
+	uint64_t requests; /* in service, now */
+	uint64_t connections_total, requests_total, refused_total, websockets_total;
+	uint64_t messages_in_total, messages_out_total, cut_off_total;
+	uint64_t responses_total[6]; /* by hundreds of the status */
+};
+
+/* One wish for a link to the broker.  Its owner's, and starts as zeroes but for `fn`, `arg`. */
+struct dial {
+	/* `fd` >= 0: the link, the callee's from now on; else -1, and `error` is an errno: there
+	 * is no broker now.  From the loop, once; `d` may be used again from within. */
+	void (*fn)(struct dial *d, int fd, int error);
+	void *arg;
+	bool set;
+	bool sent;
+	uint32_t number;
+	TAILQ_ENTRY(dial) entry;
+};
+TAILQ_HEAD(dial_list, dial);
+
+TAILQ_HEAD(conn_list, conn);
+
+struct gateway {
+	struct event_base *base;
+	struct alarms *alarms; /* timers, for everybody (common/alarm.h) */
+	struct gateway_config config;
+	const struct conn_handler *handler; /* of the public listeners: api.h */
+	struct acceptor *acceptors; /* config.nlisteners of them */
+	struct monitor *monitor;
+	struct gateway_stats stats;
+
+	/* conn.c */
+	struct conn_list conns;
+	struct conn_list dirty; /* have something to write, or to do, this turn */
+	struct event *soon; /* sees to them */
+	struct alarm sweep; /* looks for times that have passed */
+	size_t buffered_bytes; /* of what clients have not sent whole yet */
+
+	/* control.c */
+	int control_fd;
+	struct event *control;
+	struct dial_list dials; /* in the order of their wishes */
+	uint32_t last_dial;
+	unsigned dials_sent;
+	struct alarm leave; /* bounds the shutdown */
+	bool leaving; /* shutdown: no new connection, and each ends when it is at rest */
+	bool settled;
+	bool lost; /* the supervisor is gone */
+};
+
+/* Asks for a link to the broker: answered by d->fn, never from within this call. */
+void gateway_dial(struct gateway *g, struct dial *d);
+/* Takes the wish back; it need not be set.  A link that comes for it is closed. */
+void gateway_dial_cancel(struct gateway *g, struct dial *d);
+
+#endif /* GATEWAY_GATEWAY_H */
