@@ -30,7 +30,7 @@ static const struct {
 static void
 explain(struct command_fault *fault, const char *what, const char *name, int error)
 {
-	size_t i, last = sizeof(reasons) / sizeof(*reasons), n = strlen(name);
+	size_t i, last = sizeof(reasons) / sizeof(*reasons), n = strnlen(name, 256);
 	const char *text = strerror(error), *code = "unavailable";
 
 	fault->status = 126;
@@ -42,7 +42,7 @@ explain(struct command_fault *fault, const char *what, const char *name, int err
 		}
 	fault->code = code;
 	/* Never in the middle of a character: the message is UTF-8. */
-	for (n = n < 256 ? n : 256; n > 0 && ((unsigned char)name[n] & 0xc0) == 0x80;)
+	while (n > 0 && ((unsigned char)name[n] & 0xc0) == 0x80)
 		n--;
 	snprintf(fault->message, sizeof(fault->message), "%s%s%.*s: %s", what,
 	    n > 0 ? " " : "", (int)n, name, text);

@@ -6,6 +6,7 @@
 #include "common/util.h"
 #include "common/walk.h"
 #include "worker/files/literal.h"
+#include "worker/files/workspace.h"
 
 #define ARG(field, type, required, min, max) \
 	{ #field, type, required, min, max, offsetof(struct files_args, field), \
@@ -75,12 +76,39 @@ static const struct arg_desc mkdir_args[] = {
 	END_OF_ARGS,
 };
 
+/* ---- a session's workspace ------------------------------------------------------------------ */
+
+static const struct arg_desc store_args[] = {
+	PATH_ARG(true),
+	ARG(content, ARG_BYTES, true, 0, RESULT_MAX),
+	ARG(append, ARG_BOOLEAN, false, 0, 1),
+	END_OF_ARGS,
+};
+static const struct arg_desc make_args[] = {
+	PATH_ARG(true),
+	ARG(recursive, ARG_BOOLEAN, false, 0, 1),
+	END_OF_ARGS,
+};
+static const struct arg_desc move_args[] = {
+	ARG(from, ARG_STRING, true, 1, 16447),
+	ARG(to, ARG_STRING, true, 1, 16447),
+	END_OF_ARGS,
+};
+static const struct arg_desc fetch_args[] = {
+	PATH_ARG(true),
+	ARG(offset, ARG_INTEGER, false, 0, (1ull << 53) - 1),
+	ARG(length, ARG_INTEGER, false, 1, WORKSPACE_READ_MAX),
+	END_OF_ARGS,
+};
+
 static const struct {
 	const char *tool;
 	const struct arg_desc *args;
 } tools[] = {
 #define FILES_TOOL(id, name, action, effect, idempotent, path, schema, doc) { name, id##_args },
 #include "worker/files/tools.def"
+#define WORKSPACE_TOOL(id, name, args) { name, args##_args },
+#include "worker/files/workspace.def"
 };
 
 const struct arg_desc *
@@ -107,16 +135,20 @@ static int
 store(const struct arg_desc *d, const struct value *v, struct files_args *ret)
 {
 	uint8_t *base = (uint8_t *)ret;
-	static const enum value_type types[] = { VALUE_STR, VALUE_UINT, VALUE_BOOL };
-	uint64_t measure;
+	static const enum value_type types[] = { VALUE_STR, VALUE_UINT, VALUE_BOOL, VALUE_BIN };
+	uint64_t measure = 0;
 
-	if (v->type != types[d->type])
+	if (v->type != types[d->type] && !(d->type == ARG_BYTES && v->type == VALUE_STR))
 		return -EINVAL;
-	measure = d->type == ARG_STRING ? v->bytes.n : d->type == ARG_INTEGER ? v->uint : 0;
+	if (d->type == ARG_INTEGER)
+		measure = v->uint;
+	else if (d->type != ARG_BOOLEAN)
+		measure = v->bytes.n;
 	if (d->type != ARG_BOOLEAN && (measure < d->min || measure > d->max))
 		return -EINVAL;
 	switch (d->type) {
 	case ARG_STRING:
+	case ARG_BYTES:
 		memcpy(base + d->offset, &v->bytes, sizeof(v->bytes));
 		break;
 	case ARG_INTEGER:

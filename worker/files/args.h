@@ -8,7 +8,7 @@
 
 #include "worker/files/files.h"
 
-enum arg_type { ARG_STRING, ARG_INTEGER, ARG_BOOLEAN };
+enum arg_type { ARG_STRING, ARG_INTEGER, ARG_BOOLEAN, ARG_BYTES /* or a string */ };
 
 struct arg_desc {
 	const char *name; /* NULL ends the list */
@@ -18,7 +18,7 @@ struct arg_desc {
 	size_t offset, has; /* in struct files_args */
 };
 
-/* The arguments of `tool`, a name of tools.def; NULL for another. */
+/* The arguments of `tool`, a name of tools.def or workspace.def; NULL for another. */
 const struct arg_desc *args_of(const char *tool);
 
 /*

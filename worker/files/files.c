@@ -16,11 +16,12 @@ const struct files_tool files_tools[] = {
 };
 
 static const struct {
-	const char *name, *text;
+	const char *name, *canonical, *text;
 	bool retryable;
 } codes[FILES_CODE_MAX] = {
-	[FILES_OK] = { "ok", "", false },
-#define CODE(id, retryable, text) [FILES_##id] = { #id, text, retryable },
+	[FILES_OK] = { "ok", "ok", "", false },
+#define CODE(id, retryable, canonical, text) \
+	[FILES_##id] = { #id, #canonical, text, retryable },
 #include "worker/files/codes.def"
 };
 
@@ -57,6 +58,12 @@ const char *
 files_code_name(enum files_code c)
 {
 	return codes[c].name;
+}
+
+const char *
+files_code_canonical(enum files_code c)
+{
+	return codes[c].canonical;
 }
 
 const char *

@@ -18,7 +18,7 @@
 
 enum files_code {
 	FILES_OK = 0,
-#define CODE(id, retryable, text) FILES_##id,
+#define CODE(id, retryable, canonical, text) FILES_##id,
 #include "worker/files/codes.def"
 	FILES_CODE_MAX
 };
@@ -28,9 +28,10 @@ struct files_args {
 	bool has_path, has_cursor, has_limit, has_offset, has_length;
 	bool has_name, has_text, has_base64, has_createOnly, has_expect;
 	bool has_from, has_to, has_replace, has_ignoreCase;
-	struct slice path, cursor, name, text, base64, expect, from, to;
+	bool has_content, has_append, has_recursive;
+	struct slice path, cursor, name, text, base64, expect, from, to, content;
 	uint64_t limit, offset, length;
-	bool createOnly, replace, ignoreCase;
+	bool createOnly, replace, ignoreCase, append, recursive;
 };
 
 struct files_call {
@@ -63,8 +64,9 @@ extern const struct files_tool files_tools[];
 enum files_code files_serve(struct files_root *root, struct slice tool,
     struct slice arguments, struct slice decided, struct files_reply *reply);
 
-/* "not_found", its text, and whether trying again may help. */
+/* "not_found", the canonical status, its text, and whether trying again may help. */
 const char *files_code_name(enum files_code c);
+const char *files_code_canonical(enum files_code c);
 const char *files_code_text(enum files_code c);
 bool files_code_retryable(enum files_code c);
 /* The code of a negative errno. */
@@ -80,6 +82,13 @@ enum files_code files_write(const struct files_call *call, struct files_reply *r
 enum files_code files_delete(const struct files_call *call, struct files_reply *reply);
 enum files_code files_rename(const struct files_call *call, struct files_reply *reply);
 enum files_code files_mkdir(const struct files_call *call, struct files_reply *reply);
+
+/*
+ * The slice of the file that `call` names: from its offset, of its length at most, which is
+ * FILES_READ_MAX if it has none.  The caller frees `*ret_bytes`.
+ */
+enum files_code files_read_bytes(const struct files_call *call, struct files_reply *reply,
+    uint8_t **ret_bytes, size_t *ret_n, uint64_t *ret_size);
 
 /* Says which argument a failure is about, and returns the code. */
 static inline enum files_code

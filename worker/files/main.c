@@ -3,6 +3,10 @@
  * which ROOT is the one directory of the operator's.  Descriptor 3 is its link to the
  * broker, whose calls it serves in turn; it ends with the link.
  *
+ * caisson-files --workspace ROOT: what clients do to the workspace ROOT of their session, likewise.
+ * caisson-files --empty ROOT: no link; removes all that is in ROOT, and ends: 0, or 1 if some of
+ * it stays.
+ *
  * It opens ROOT once, before it reads a byte, and then gives up every system call that
  * its tools do not need.
  */
@@ -21,7 +25,9 @@
 #include "common/sanitizer.h"
 #include "worker/files/confine.h"
 #include "worker/files/digest.h"
+#include "worker/files/empty.h"
 #include "worker/files/files.h"
+#include "worker/files/workspace.h"
 
 #define NAME	    "caisson-files"
 #define QUEUE_HIGH  (2u << 20) /* bytes of replies unread; no further call is begun */
@@ -33,6 +39,7 @@ struct provider {
 	struct event_base *base;
 	struct link *link;
 	struct files_root root;
+	bool workspace;
 	int status; /* of the process */
 };
 
@@ -46,7 +53,8 @@ send_failure(struct provider *p, uint32_t msgid, const struct msg_tool_call *cal
 	snprintf(text, sizeof(text), "%s: %s", field != NULL ? field : "arguments",
 	    files_code_text(code));
 	reply.has_error = true;
-	reply.error.code = slice_of(files_code_name(code));
+	reply.error.code =
+	    slice_of(p->workspace ? files_code_canonical(code) : files_code_name(code));
 	reply.error.message = slice_of(text);
 	reply.error.retryable = files_code_retryable(code);
 	link_reply(p->link, MSG_tool_call_reply, msgid, &reply);
@@ -61,7 +69,8 @@ handle_tool_call(struct provider *p, uint32_t msgid, const struct msg_tool_call 
 	enum files_code code;
 	int e;
 
-	code = files_serve(&p->root, call->tool, call->arguments, call->path, &result);
+	code = (p->workspace ? workspace_serve : files_serve)(
+	    &p->root, call->tool, call->arguments, call->path, &result);
 	if (code != FILES_OK) {
 		send_failure(p, msgid, call, code, result.field);
 		return;
@@ -121,7 +130,7 @@ static const struct link_handler handler = {
 };
 
 static void
-start(struct provider *p, const char *path)
+open_root(struct provider *p, const char *path)
 {
 	int e;
 
@@ -131,6 +140,41 @@ start(struct provider *p, const char *path)
 	umask(077);
 	if ((e = files_root_open(path, &p->root)) < 0)
 		fatal("cannot open the root: %s", strerror(-e));
+}
+
+/* A command may have closed its workspace to itself, and to us. */
+static void
+unlock_root(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) == 0 && (st.st_mode & 0700) != 0700 &&
+	    chmod(path, (st.st_mode & 0777) | 0700) < 0)
+		fatal("cannot open the root to us: %s", strerror(errno));
+}
+
+static int
+empty(struct provider *p, const char *path)
+{
+	int e;
+
+	unlock_root(path);
+	open_root(p, path);
+	if ((e = files_confine()) < 0)
+		fatal("cannot load the system call filter: %s", strerror(-e));
+	if ((e = empty_directory(p->root.fd)) < 0)
+		log_error("something stays in the workspace: %s", strerror(-e));
+	return e < 0 ? 1 : 0;
+}
+
+static void
+start(struct provider *p, const char *path)
+{
+	int e;
+
+	if (p->workspace)
+		unlock_root(path);
+	open_root(p, path);
 	if (digest_init() < 0)
 		fatal("cannot set up SHA-256");
 	p->base = event_base_new();
@@ -151,9 +195,12 @@ main(int argc, char **argv)
 	struct provider p = { .status = 1 };
 
 	log_init(NAME, LOG_INFO_);
-	if (argc != 2)
-		fatal("usage: caisson-files ROOT");
-	start(&p, argv[1]);
+	p.workspace = argc == 3 && strcmp(argv[1], "--workspace") == 0;
+	if (argc == 3 && strcmp(argv[1], "--empty") == 0)
+		return empty(&p, argv[2]);
+	if (argc != 2 && !p.workspace)
+		fatal("usage: caisson-files [--workspace | --empty] ROOT");
+	start(&p, argv[argc - 1]);
 	event_base_dispatch(p.base);
 	files_root_close(&p.root);
 	event_base_free(p.base);

@@ -70,10 +70,10 @@ pack_number(struct buf *out, const char *key, uint64_t v)
 }
 
 enum files_code
-files_read(const struct files_call *call, struct files_reply *reply)
+files_read_bytes(const struct files_call *call, struct files_reply *reply, uint8_t **ret_bytes,
+    size_t *ret_n, uint64_t *ret_size)
 {
 	const struct files_args *args = &call->args;
-	uint64_t offset = args->has_offset ? args->offset : 0, end;
 	size_t want = args->has_length ? args->length : FILES_READ_MAX;
 	cleanup_free uint8_t *bytes = NULL;
 	cleanup_fd int fd = -1;
@@ -88,20 +88,37 @@ files_read(const struct files_call *call, struct files_reply *reply)
 	bytes = malloc(want);
 	if (bytes == NULL)
 		return files_fail(reply, "length", FILES_io);
-	got = read_at(fd, bytes, want, offset);
+	got = read_at(fd, bytes, want, args->has_offset ? args->offset : 0);
 	if (got < 0)
 		return files_fail(reply, "path", files_code_of((int)got));
 	/* It may have grown or shrunk meanwhile: what counts is how it is now. */
 	if (fstat(fd, &st) < 0)
 		return files_fail(reply, "path", FILES_io);
-	end = (uint64_t)st.st_size;
+	*ret_bytes = bytes;
+	bytes = NULL;
+	*ret_n = (size_t)got;
+	*ret_size = (uint64_t)st.st_size;
+	return FILES_OK;
+}
+
+enum files_code
+files_read(const struct files_call *call, struct files_reply *reply)
+{
+	uint64_t offset = call->args.has_offset ? call->args.offset : 0, size;
+	cleanup_free uint8_t *bytes = NULL;
+	enum files_code code;
+	size_t got;
+
+	code = files_read_bytes(call, reply, &bytes, &got, &size);
+	if (code != FILES_OK)
+		return code;
 	pack_map(&reply->out, 5);
-	got = (ssize_t)pack_slice(&reply->out, bytes, (size_t)got, offset + (uint64_t)got < end);
+	got = pack_slice(&reply->out, bytes, got, offset + got < size);
 	pack_number(&reply->out, "offset", offset);
-	pack_number(&reply->out, "length", (uint64_t)got);
-	pack_number(&reply->out, "size", (uint64_t)st.st_size);
+	pack_number(&reply->out, "length", got);
+	pack_number(&reply->out, "size", size);
 	pack_str(&reply->out, "complete");
-	pack_bool(&reply->out, offset + (uint64_t)got >= end);
+	pack_bool(&reply->out, offset + got >= size);
 	return FILES_OK;
 }
 
