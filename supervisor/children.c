@@ -12,7 +12,7 @@
 #include "supervisor/process.h"
 #include "supervisor/profiles.h"
 
-#define CHILDREN_MAX  1024 /* at once: far more than one namespace's sessions need */
+#define CHILDREN_MAX  16384 /* at once: four for each session that may be open */
 #define START_LIFE_MS 1000 /* who dies of itself before has died at its start */
 
 /* ---- who there is ------------------------------------------------------------------ */
@@ -42,6 +42,8 @@ child_free(struct child *c)
 	child_close_fds(c);
 	child_close_ends(c);
 	uid_release(&c->uid);
+	if (c->workspace)
+		workspaces_release(c->owner->workspaces, c->workspace);
 	c->by->children--;
 	generation_release(c->owner, c->by);
 	free(c);
@@ -84,7 +86,7 @@ find_child(const struct children *ch, const struct control *c)
 bool
 child_is_provider(const struct child *c)
 {
-	return c->kind == CHILD_PROVIDER;
+	return c->kind == CHILD_PROVIDER || c->kind == CHILD_WORKSPACE;
 }
 
 const char *
@@ -92,8 +94,9 @@ child_id(const struct child *c)
 {
 	const struct conf_namespace *config = c->by->config;
 
-	return child_is_provider(c) ? config->providers.v[c->index].id
-			      : config->runtimes.v[c->index].id;
+	return c->kind == CHILD_WORKSPACE  ? "workspace"
+	       : c->kind == CHILD_PROVIDER ? config->providers.v[c->index].id
+					   : config->runtimes.v[c->index].id;
 }
 
 /* In the pool: runtimes first. */
@@ -301,6 +304,7 @@ is_known(const struct children *ch, const struct conf_namespace *config,
 		return ch->operation_kind == operation_kind_command &&
 		       c->index < config->runtimes.n;
 	case CHILD_PROVIDER: return c->index < config->providers.n;
+	case CHILD_WORKSPACE: return c->index == 0;
 	default: return false;
 	}
 }
@@ -312,6 +316,33 @@ known_by(const struct children *ch, const struct control *c)
 	struct generation *g = generation_find(ch, c->generation);
 
 	return g && is_known(ch, g->config, c) ? g : NULL;
+}
+
+/* Is this a child that shows its session's workspace? */
+static bool
+shows(const struct conf_namespace *config, const struct control *c)
+{
+	switch (c->kind) {
+	case CHILD_TURN: return config->runtimes.v[c->index].workspace;
+	case CHILD_PROVIDER: return config->providers.v[c->index].workspace;
+	default: return c->kind == CHILD_WORKSPACE;
+	}
+}
+
+/* It is a client's command, to which a client sends signals. */
+static bool
+runs_command(const struct conf_namespace *config, const struct control *c)
+{
+	return c->kind == CHILD_COMMAND ||
+	       (c->kind == CHILD_TURN &&
+		   config->runtimes.v[c->index].builtin == RUNTIME_COMMAND);
+}
+
+/* The kinds of which some may wait for their first session. */
+static bool
+may_wait(const struct control *c)
+{
+	return c->kind == CHILD_TURN || c->kind == CHILD_PROVIDER;
 }
 
 /* One that waits becomes this session's; false if none does. */
@@ -352,38 +383,68 @@ start_cold(struct child *c, enum layer *ret_layer)
 	return r;
 }
 
+static bool
+is_sound(const struct children *ch, const struct control *c)
+{
+	return !find_child(ch, c) && ch->count < CHILDREN_MAX &&
+	       !(c->flags & ~CONTROL_WITH_INPUT) && (!c->flags || c->kind == CHILD_COMMAND) &&
+	       (c->kind != CHILD_WORKSPACE || c->workspace != 0);
+}
+
+/* Refuses what the configuration, or what became of those before it, lets nobody make. */
+static bool
+is_refused(struct children *ch, const struct generation *g, const struct control *c)
+{
+	unsigned deaths = 0;
+
+	if (counts_deaths(g, c->kind, c->index))
+		deaths = pool_refuses(
+		    g->pool, children_line(g, (enum child_kind)c->kind, c->index));
+	if (deaths > 0)
+		refuse_order(ch, c, LAYER_DEATHS, EAGAIN, deaths);
+	else if (shows(g->config, c) && c->workspace == 0)
+		refuse_order(ch, c, LAYER_SOURCES, ENOENT, 0);
+	else
+		return false;
+	return true;
+}
+
+static void
+spawn_cold(struct child *child, const struct control *c)
+{
+	enum layer layer;
+	int r;
+
+	child->input = c->flags & CONTROL_WITH_INPUT;
+	join_session(child, c->session);
+	r = start_cold(child, &layer);
+	if (r < 0)
+		refuse_child(child, layer, -r, NULL);
+}
+
 int
 children_spawn(struct children *ch, const struct control *c)
 {
 	struct generation *g = known_by(ch, c);
-	enum layer layer = LAYER_PLAN;
 	struct child *child;
-	unsigned deaths;
-	int r;
 
-	if (!g || find_child(ch, c) || ch->count >= CHILDREN_MAX ||
-	    (c->flags & ~CONTROL_WITH_INPUT) || (c->flags && c->kind != CHILD_COMMAND))
+	if (!g || !is_sound(ch, c))
 		return -EPROTO;
-	deaths = counts_deaths(g, c->kind, c->index)
-		     ? pool_refuses(
-			   g->pool, children_line(g, (enum child_kind)c->kind, c->index))
-		     : 0;
-	if (deaths > 0) {
-		refuse_order(ch, c, LAYER_DEATHS, EAGAIN, deaths);
-		return 0;
-	}
-	if (c->kind != CHILD_COMMAND && hand_out(ch, g, c))
+	if (is_refused(ch, g, c) || (may_wait(c) && hand_out(ch, g, c)))
 		return 0;
 	child = child_create(ch, g, (enum child_kind)c->kind, c->index);
 	if (!child) {
 		refuse_order(ch, c, LAYER_PLAN, ENOMEM, 0);
 		return 0;
 	}
-	child->input = c->flags & CONTROL_WITH_INPUT;
-	join_session(child, c->session);
-	r = start_cold(child, &layer);
-	if (r < 0)
-		refuse_child(child, layer, -r, NULL);
+	if (shows(g->config, c)) {
+		if (!ch->workspaces || !workspaces_hold(ch->workspaces, c->workspace)) {
+			child_free(child);
+			return -EPROTO;
+		}
+		child->workspace = c->workspace;
+	}
+	spawn_cold(child, c);
 	return 0;
 }
 
@@ -403,10 +464,11 @@ children_kill(struct children *ch, const struct control *c)
 int
 children_signal(struct children *ch, const struct control *c)
 {
+	struct generation *g = known_by(ch, c);
 	struct child *child;
 
-	if (c->error < 0 || !control_may_signal((uint64_t)c->error) ||
-	    c->kind != CHILD_COMMAND || !known_by(ch, c))
+	if (c->error < 0 || !control_may_signal((uint64_t)c->error) || !g ||
+	    !runs_command(g->config, c))
 		return -EPROTO;
 	child = find_child(ch, c);
 	if (child && child->launch)
@@ -440,6 +502,12 @@ children_create(struct event_base *base, const struct conf_namespace *c,
 		return NULL;
 	}
 	return ch;
+}
+
+void
+children_show(struct children *ch, struct workspaces *w)
+{
+	ch->workspaces = w;
 }
 
 void

@@ -21,6 +21,7 @@ struct event_base;
 struct children;
 struct learn;
 struct process;
+struct workspaces;
 
 struct children_handler {
 	/* CONTROL_LINK, _STARTED, _REFUSED, _EXIT for the broker; takes the descriptors. */
@@ -36,13 +37,16 @@ struct children_handler {
 struct children *children_create(struct event_base *base, const struct conf_namespace *c,
     enum operation_kind kind, struct learn *learn, const struct children_handler *handler,
     void *arg);
+/* A daemon's: the workspaces that its children show; `w` must live on. */
+void children_show(struct children *ch, struct workspaces *w);
 /* Only when children_empty(). */
 void children_destroy(struct children *ch);
 
 /*
  * One order of the broker's: CONTROL_SPAWN, CONTROL_KILL, CONTROL_SIGNAL.  A child that is gone
  * already is no error.  Return 0, or -EPROTO for numbers that no sound broker sends.  A runtime
- * too many of whose processes died at their start is refused, LAYER_DEATHS.
+ * too many of whose processes died at their start is refused, LAYER_DEATHS; one that shows a
+ * workspace, for a session that has none, LAYER_SOURCES.
  */
 int children_spawn(struct children *ch, const struct control *c);
 int children_kill(struct children *ch, const struct control *c);

@@ -1,6 +1,8 @@
 /* What a child is: its chamber, and its ends of links and pipes. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -10,11 +12,13 @@
 #include "common/util.h"
 #include "supervisor/child_env.h"
 #include "supervisor/children_private.h"
+#include "supervisor/launch_plan.h"
 #include "supervisor/learn.h"
 #include "supervisor/peer.h"
 #include "supervisor/profiles.h"
 
-#define MOUNTS_MAX 130 /* 64 of the profile's, 64 of its own, /app, the root of files */
+#define MOUNTS_MAX 132 /* 64 of the profile's, 64 of its own, /app, a workspace, a program */
+#define COMMAND	   "caisson-command" /* the built-in runtime */
 
 /* ---- its chamber ------------------------------------------------------------------- */
 
@@ -22,6 +26,8 @@
 struct draft {
 	struct chamber chamber;
 	struct chamber_mount mounts[MOUNTS_MAX];
+	char workspace[WORKSPACE_PATH_MAX]; /* "": none is shown */
+	char program[PATH_MAX];
 	char **env;
 };
 
@@ -75,12 +81,14 @@ add_profile_env(struct conf_words *w, const struct profile *p)
 	return (!p->base || add_profile_env(w, p->base)) && add_words(w, p->env);
 }
 
+/* `first`, which may be NULL, is what counts if nobody says anything else. */
 static int
-make_env(struct draft *d, const struct conf_words *own, bool has_link)
+make_env(struct draft *d, const char *first, const struct conf_words *own, bool has_link)
 {
 	struct conf_words all = { NULL, 0 };
 
-	if (add_profile_env(&all, d->chamber.profile) && add_words(&all, own))
+	if ((!first || conf_words_add(&all, first, strlen(first)) == 0) &&
+	    add_profile_env(&all, d->chamber.profile) && add_words(&all, own))
 		d->env = child_env_create(&all, has_link);
 	conf_words_finish(&all);
 	return d->env ? 0 : -ENOMEM;
@@ -93,11 +101,28 @@ limit_of(uint64_t own, uint64_t profile)
 	return own ? own : profile == UINT64_MAX ? 0 : profile;
 }
 
+/* The one that comes with us is no part of the root of a runtime's chamber. */
+static int
+draft_command(struct draft *d)
+{
+	static char *const argv[] = { (char *)(uintptr_t) "/libexec/" COMMAND, NULL };
+	int n = snprintf(
+	    d->program, sizeof(d->program), "%s/" COMMAND, launch_libexec());
+
+	if (n >= (int)sizeof(d->program))
+		return -ENAMETOOLONG;
+	d->chamber.argv = argv;
+	add_mount(d, d->program, argv[0], false, false);
+	return 0;
+}
+
 static int
 draft_runtime(struct draft *d, const struct child *c)
 {
 	const struct conf_runtime *t = &c->by->config->runtimes.v[c->index];
+	bool builtin = t->builtin == RUNTIME_COMMAND;
 	struct chamber *h = &d->chamber;
+	int r;
 
 	h->learn = c->owner->learn;
 	h->profile = h->learn ? learn_profile(h->learn)
@@ -111,7 +136,15 @@ draft_runtime(struct draft *d, const struct child *c)
 	h->pids = (unsigned)t->pids;
 	add_profile_mounts(d, h->profile, !c->unmapped);
 	add_mounts(d, t->app, t->mounts.v, t->mounts.n, !c->unmapped);
-	return make_env(d, &t->env, c->kind == CHILD_TURN);
+	if (c->workspace) {
+		add_mount(d, d->workspace, WORKSPACE_TARGET, true, !c->unmapped);
+		h->cwd = t->app ? h->cwd : WORKSPACE_TARGET;
+	}
+	if (builtin && (r = draft_command(d)) < 0)
+		return r;
+	/* A command does not learn of the link that it came by. */
+	return make_env(d, builtin ? "HOME=" WORKSPACE_TARGET : NULL, &t->env,
+	    c->kind == CHILD_TURN && !builtin);
 }
 
 static char *const files_argv[] = { (char *)(uintptr_t) "/libexec/caisson-files",
@@ -133,34 +166,78 @@ draft_provider(struct draft *d, const struct child *c)
 	add_profile_mounts(d, h->profile, !c->unmapped);
 	add_mounts(d, p->app, p->mounts.v, p->mounts.n, !c->unmapped);
 	if (p->builtin == BUILTIN_FILES) {
-		add_mount(d, p->root, "/srv", true, !c->unmapped);
+		add_mount(d, p->workspace ? d->workspace : p->root, "/srv", true, !c->unmapped);
 		h->cwd = "/";
 	}
-	return make_env(d, &p->env, true);
+	return make_env(d, NULL, &p->env, true);
+}
+
+/* The files provider, with what it does for the session's clients instead of its tools. */
+static int
+draft_workspace(struct draft *d, const struct child *c)
+{
+	static char *const argv[] = { (char *)(uintptr_t) "/libexec/caisson-files",
+		(char *)(uintptr_t) "--workspace", (char *)(uintptr_t) "/srv", NULL };
+	static const struct conf_words none = { NULL, 0 };
+	struct chamber *h = &d->chamber;
+
+	h->profile = profile_named("files");
+	h->argv = argv;
+	h->cwd = "/";
+	add_mount(d, d->workspace, "/srv", true, !c->unmapped);
+	return make_env(d, NULL, &none, true);
+}
+
+static int
+draft_chamber(struct draft *d, const struct child *c)
+{
+	int r = 0;
+
+	if (c->workspace)
+		r = workspaces_path(c->owner->workspaces, c->workspace, d->workspace);
+	if (r < 0)
+		return r;
+	return c->kind == CHILD_WORKSPACE  ? draft_workspace(d, c)
+	       : c->kind == CHILD_PROVIDER ? draft_provider(d, c)
+					   : draft_runtime(d, c);
+}
+
+/* What it serves, or shows, so that what it writes is its owner's; NULL: nothing. */
+static const char *
+served_by(const struct draft *d, const struct child *c)
+{
+	const struct conf_provider *p;
+
+	if (c->workspace)
+		return d->workspace;
+	if (c->kind != CHILD_PROVIDER)
+		return NULL;
+	p = &c->by->config->providers.v[c->index];
+	return p->builtin == BUILTIN_FILES ? p->root : NULL;
 }
 
 /*
  * As root, a uid of its own.  Where the file system cannot map ids, the built-in provider
- * runs as the owner of what it serves, so that what it writes is the owner's.
+ * runs as the owner of what it serves, and what shows a workspace as the owner of that.
  */
 static int
 draft_uid(struct draft *d, struct child *c)
 {
 	static const struct uid_range range = CHILD_UID_RANGE;
-	const struct conf_provider *p;
+	const char *root;
 	struct stat st;
 	int r;
 
 	if (!uid_is_root())
 		return 0;
-	p = c->kind == CHILD_PROVIDER ? &c->by->config->providers.v[c->index] : NULL;
-	if (c->unmapped && p && p->builtin == BUILTIN_FILES) {
-		if (stat(p->root, &st) < 0)
+	root = c->unmapped ? served_by(d, c) : NULL;
+	if (root) {
+		if (stat(root, &st) < 0)
 			return -errno;
 		if (st.st_uid == 0) {
 			log_error("%s belongs to root and lies on a file system that cannot "
 				  "map ids: give it to another user, or move it",
-			    p->root);
+			    root);
 			return -EPERM;
 		}
 		d->chamber.uid = st.st_uid;
@@ -181,7 +258,7 @@ child_launch(struct child *c, const struct launch_handler *handler, enum layer *
 	int r;
 
 	*ret_layer = LAYER_PLAN;
-	r = c->kind == CHILD_PROVIDER ? draft_provider(&d, c) : draft_runtime(&d, c);
+	r = draft_chamber(&d, c);
 	if (r == 0) {
 		*ret_layer = LAYER_UID;
 		r = draft_uid(&d, c);
@@ -266,7 +343,7 @@ child_make_ends(struct child *c)
 		r = make_link(c);
 	else if (c->input)
 		r = make_pipe(c, STDIN_FILENO, true);
-	if (r == 0 && c->kind != CHILD_PROVIDER)
+	if (r == 0 && !child_is_provider(c))
 		r = make_pipe(c, STDOUT_FILENO, false);
 	if (r == 0)
 		r = make_pipe(c, STDERR_FILENO, false);

@@ -15,6 +15,7 @@
 #include "supervisor/launch.h"
 #include "supervisor/pool.h"
 #include "supervisor/uid.h"
+#include "supervisor/workspace.h"
 
 #define CHILD_FDS_MAX 4 /* 0, 1, 2, link */
 
@@ -24,6 +25,7 @@ struct child {
 	uint64_t session; /* none while it waits in the pool, or if it never left it */
 	enum child_kind kind;
 	uint32_t index;
+	uint64_t workspace; /* that it shows, and holds; 0: none */
 	struct launch *launch;
 	struct uid_claim uid;
 	int fds[CHILD_FDS_MAX]; /* its own ends, until it is born */
@@ -61,6 +63,7 @@ struct children {
 	struct generation *current, *offered; /* `offered` may be NULL */
 	enum operation_kind operation_kind;
 	struct learn *learn; /* NULL: nothing is */
+	struct workspaces *workspaces; /* NULL: there are none */
 	const struct children_handler *handler;
 	void *arg;
 	struct child_list list; /* of sessions */

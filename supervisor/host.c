@@ -29,8 +29,6 @@ arm(struct event *e, unsigned ms)
 	event_add(e, &tv);
 }
 
-static void go_on(struct host *h);
-
 void
 host_fail(struct host *h, enum layer layer, int error)
 {
@@ -95,6 +93,8 @@ broker_gone(struct host *h)
 {
 	host_serve(h, false);
 	host_config_alone(h);
+	if (h->workspaces)
+		workspaces_on_gone(h->workspaces);
 	if (h->stage == STAGE_RUNNING && too_many_deaths(h)) {
 		log_error(
 		    "the broker died %d times in %d s", RESTARTS_MAX + 1, RESTARTS_MS / 1000);
@@ -133,7 +133,7 @@ service_gone(struct service *s, const struct exit_facts *exit)
 		broker_gone(s->host);
 	else
 		ledger_gone(s->host);
-	go_on(s->host);
+	host_go_on(s->host);
 }
 
 static void
@@ -159,7 +159,7 @@ service_on_refused(
 	service_drop_peer(s);
 	service_explain(s, layer, error);
 	host_fail(s->host, layer, error);
-	go_on(s->host);
+	host_go_on(s->host);
 }
 
 const struct launch_handler service_handler = {
@@ -177,7 +177,7 @@ host_on_ledger_again(evutil_socket_t fd, short events, void *arg)
 	(void)events;
 	if (h->stage == STAGE_RUNNING && !h->services[LEDGER].launch)
 		host_start_ledger(h);
-	go_on(h);
+	host_go_on(h);
 }
 
 static void
@@ -208,12 +208,19 @@ host_on_ping(evutil_socket_t fd, short events, void *arg)
 
 /* ---- the end ----------------------------------------------------------------------- */
 
+/* What empties a workspace shows it, and is not waited for while we run. */
+static bool
+all_idle(const struct host *h)
+{
+	return !h->workspaces || workspaces_idle(h->workspaces);
+}
+
 /*
  * The one place that takes the next step: called after every event that could allow it.  It
  * may end in on_done(), so it is the last thing its caller does.
  */
-static void
-go_on(struct host *h)
+void
+host_go_on(struct host *h)
 {
 	struct service *broker = &h->services[BROKER], *ledger = &h->services[LEDGER];
 
@@ -221,7 +228,7 @@ go_on(struct host *h)
 		return;
 	/* Those that wait never spoke with the old broker, and serve the next one. */
 	if (h->stage == STAGE_RUNNING ? !children_idle(h->children)
-				      : !children_empty(h->children))
+				      : !children_empty(h->children) || !all_idle(h))
 		return;
 	rundir_seal(h->o.run);
 	if (h->stage == STAGE_RUNNING) {
@@ -266,12 +273,14 @@ host_shutdown(struct host *h)
 	h->stage = STAGE_SETTLING;
 	STOP_POINT("supervisor.shutdown");
 	children_drain(h->children);
+	if (h->workspaces)
+		workspaces_end(h->workspaces);
 	arm(h->deadline, (unsigned)h->config->limits.shutdown_grace);
 	if (h->services[BROKER].launch)
 		peer_send(h->services[BROKER].peer, &m, NULL, 0);
 	else
 		children_kill_all(h->children, ENDING_shutdown);
-	event_active(h->ledger_again, EV_TIMEOUT, 0); /* go_on(), from the loop */
+	event_active(h->ledger_again, EV_TIMEOUT, 0); /* host_go_on(), from the loop */
 }
 
 void
@@ -299,7 +308,7 @@ children_tell(const struct control *c, int *fds, unsigned nfds, void *arg)
 static void
 children_on_empty(void *arg)
 {
-	go_on(arg);
+	host_go_on(arg);
 }
 
 static const struct children_handler children_handler = { children_tell, children_on_empty };
@@ -362,7 +371,7 @@ host_create(struct event_base *base, const struct host_options *o)
 	h->deadline = evtimer_new(base, host_on_deadline, h);
 	h->ledger_again = evtimer_new(base, host_on_ledger_again, h);
 	if ((o->client_fd >= 0 && !h->client) || !h->children || !h->ping || !h->deadline ||
-	    !h->ledger_again) {
+	    !h->ledger_again || (o->facts.daemon && host_open_workspaces(h) < 0)) {
 		host_destroy(h);
 		return NULL;
 	}
@@ -391,6 +400,7 @@ host_destroy(struct host *h)
 		uid_release(&h->services[i].uid);
 	}
 	children_destroy(h->children);
+	workspaces_destroy(h->workspaces);
 	peer_close(h->client);
 	free(h);
 }

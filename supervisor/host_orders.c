@@ -110,6 +110,8 @@ handle_ready(struct host *h, const struct control *c)
 	h->ready = h->begun = true;
 	if (h->stage != STAGE_RUNNING)
 		return 0;
+	if (h->workspaces)
+		workspaces_on_ready(h->workspaces);
 	if (h->client)
 		connect_client(h);
 	else
@@ -190,6 +192,8 @@ static const struct {
 	{ CONTROL_LIST, handle_list },
 	{ CONTROL_CONFIG_TAKEN, host_config_taken },
 	{ CONTROL_CONFIG_OVER, host_config_over },
+	{ CONTROL_WORKSPACE, host_workspace },
+	{ CONTROL_WORKSPACE_DROP, host_workspace_drop },
 };
 
 static void

@@ -6,6 +6,7 @@
  *   host_orders.c  what a broker asks for
  *   host_list.c    what lives here, for who asks
  *   host_reload.c  the configuration, and one that follows it
+ *   host_workspace.c  the directories of sessions
  */
 #ifndef SUPERVISOR_HOST_PRIVATE_H
 #define SUPERVISOR_HOST_PRIVATE_H
@@ -15,6 +16,7 @@
 #include "supervisor/launch.h"
 #include "supervisor/peer.h"
 #include "supervisor/uid.h"
+#include "supervisor/workspace.h"
 
 #define RESTARTS_MAX	  5   /* deaths of a broker in a row that are forgiven */
 #define FALSE_STARTS_MAX  5   /* deaths of ledgers before any broker was ready: 3 s */
@@ -48,6 +50,7 @@ struct host {
 	struct control client_facts; /* uid, gid, pid of the client, as the kernel gave them */
 	struct service services[SERVICES];
 	struct children *children;
+	struct workspaces *workspaces; /* a daemon's, else NULL */
 	enum host_stage stage;
 	int status;
 	bool ready;			    /* this broker's CONTROL_READY has come */
@@ -92,6 +95,14 @@ int host_config_taken(struct host *h, const struct control *c);
 int host_config_over(struct host *h, const struct control *c);
 /* There is no broker: nobody names an older one, or answers. */
 void host_config_alone(struct host *h);
+
+/* host_workspace.c.  0 or a negative errno, with a line in the log. */
+int host_open_workspaces(struct host *h);
+int host_workspace(struct host *h, const struct control *c);
+int host_workspace_drop(struct host *h, const struct control *c);
+
+/* host.c: takes the next step, if there is one: the last thing its caller does. */
+void host_go_on(struct host *h);
 
 /* host_list.c: answers CONTROL_LIST. */
 int host_list(struct host *h);

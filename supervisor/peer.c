@@ -11,7 +11,7 @@
 
 #include "common/util.h"
 
-#define QUEUE_MAX 4096 /* structs: more than all children of a broker could cause */
+#define QUEUE_MAX 65536 /* structs: more than all children of a broker could cause */
 #define BURST	  64   /* structs read per loop turn */
 
 struct parcel {

@@ -148,7 +148,7 @@ process_handed(enum child_kind kind, bool with_input)
 	static const char *const input[] = { "stdin", "stdout", "stderr", NULL };
 	static const char *const provider[] = { "null", "null", "stderr", "link", NULL };
 
-	return kind == CHILD_PROVIDER ? provider
+	return kind == CHILD_PROVIDER || kind == CHILD_WORKSPACE ? provider
 	       : kind == CHILD_TURN   ? turn
 	       : with_input	      ? input
 				      : command;

@@ -239,7 +239,8 @@ rundir_create(const char *wanted, struct rundir *ret, char err[STATE_ERROR_MAX])
 void
 rundir_finish(struct rundir *run)
 {
-	int *const fds[] = { &run->journal_fd, &run->index_fd, &run->lock_fd, &run->state_fd };
+	int *const fds[] = { &run->journal_fd, &run->index_fd, &run->workspaces_fd,
+		&run->lock_fd, &run->state_fd };
 	size_t i;
 
 	if (run->state_fd >= 0 && run->sealed == run->segments)
@@ -253,7 +254,8 @@ rundir_finish(struct rundir *run)
 	free(run->id);
 	free(run->journal);
 	free(run->index);
-	run->id = run->journal = run->index = NULL;
+	free(run->workspaces);
+	run->id = run->journal = run->index = run->workspaces = NULL;
 }
 
 /* ---- segments ---------------------------------------------------------------------- */

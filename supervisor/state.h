@@ -6,6 +6,7 @@
  *                                       journal/ journal.NNNNNNNN, the segments
  *                                       index/   the ledger's
  *     STATE/namespaces/NAME/lock ...             the same for a daemon's namespace, for good
+ *                           workspaces/          of its sessions (workspace.h)
  *     STATE/unsealed/YYYYMMDDTHHMMSS-xxxxxx      as root: its segments may be append-only
  *
  * Two of them share the key and nothing else.  Owns the descriptors of its run.  Nothing here
@@ -27,7 +28,8 @@
 struct rundir {
 	char *id;	       /* YYYYMMDDTHHMMSS-xxxxxx, or the namespace */
 	char *journal, *index; /* absolute paths, for the ledger's chamber */
-	int lock_fd, journal_fd, index_fd;
+	char *workspaces;      /* of a namespace, likewise for its sessions'; NULL: none */
+	int lock_fd, journal_fd, index_fd, workspaces_fd;
 	int state_fd; /* of a private run: the state directory; -1: none */
 	uint8_t key[STATE_KEY];
 	uint64_t segments; /* number of the last one made, 0: none */
@@ -40,6 +42,7 @@ struct rundir {
 	((struct rundir){ .lock_fd = -1,                                                       \
 	    .journal_fd = -1,                                                                  \
 	    .index_fd = -1,                                                                    \
+	    .workspaces_fd = -1,                                                               \
 	    .state_fd = -1,                                                                    \
 	    .reader_gid = (gid_t)-1 })
 

@@ -76,6 +76,19 @@ wait_for_the_last(const struct rundir *run)
 	return r;
 }
 
+/* Beside the journal. */
+static int
+open_workspaces(int run_fd, struct rundir *run)
+{
+	size_t n = strlen(run->journal) - strlen("journal");
+
+	run->workspaces_fd = state_open_subdir(run_fd, "workspaces");
+	if (run->workspaces_fd < 0)
+		return run->workspaces_fd;
+	return asprintf(&run->workspaces, "%.*sworkspaces", (int)n, run->journal) < 0 ? -ENOMEM
+										      : 0;
+}
+
 static int
 fill_namespace(struct rundir *run, int run_fd, const char *dir, char err[STATE_ERROR_MAX])
 {
@@ -83,6 +96,8 @@ fill_namespace(struct rundir *run, int run_fd, const char *dir, char err[STATE_E
 
 	if (r == 0)
 		r = state_set_paths(run, dir, PLACE);
+	if (r == 0)
+		r = open_workspaces(run_fd, run);
 	if (r == 0)
 		r = last_segment(run->journal_fd, &run->segments);
 	if (r < 0)

@@ -657,7 +657,7 @@ START_TEST(without_a_word_there_is_no_gateway_and_no_principal)
 	ck_assert_uint_eq(c.sessions.max, 1024);
 	ck_assert_uint_eq(c.sessions.queue, 32);
 	ck_assert_uint_eq(c.sessions.operation_timeout, 300000);
-	ck_assert_uint_eq(c.retention.mode, retention_memory); /* D-16 */
+	ck_assert_uint_eq(c.retention.mode, retention_memory);
 	ck_assert_uint_eq(c.gateway.body, 1u << 20);
 }
 END_TEST
