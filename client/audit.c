@@ -240,6 +240,7 @@ set_filter(const struct options *o, struct msg_audit_read *f)
 	set_text(&f->has_trace, &f->trace, o->has_trace, o->trace);
 	set_text(&f->has_operation, &f->operation, o->has_operation, o->operation);
 	set_text(&f->has_call, &f->call, o->has_call, o->call);
+	set_text(&f->has_session, &f->session, o->has_session, o->session);
 	set_text(&f->has_principal, &f->principal, o->has_principal, o->principal);
 	set_text(&f->has_tool, &f->tool, o->has_tool, o->tool);
 	set_text(&f->has_grant, &f->grant, o->has_grant, o->grant);

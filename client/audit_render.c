@@ -185,6 +185,20 @@ add_constraints(struct buf *out, struct slice map)
 	add_number(out, "  by uid %llu", map, "by");
 }
 
+/* Of a session, or of an operation in one: which, for whom, and within what bounds. */
+static void
+add_session(struct buf *out, struct slice map)
+{
+	add_part(out, "  session ", text_of(map, "session"));
+	add_part(out, "  for ", text_of(map, "principal"));
+	if (!slice_is(text_of(map, "type"), "session.acquired"))
+		return;
+	add_part(out, "  runtime ", text_of(map, "runtime"));
+	add_number(out, "  lease %llu ms", map, "leaseMs");
+	add_number(out, "  each at most %llu ms", map, "timeoutMs");
+	add_number(out, "  queue of %llu", map, "queue");
+}
+
 static void
 add_line(struct buf *out, struct slice map, bool colour)
 {
@@ -207,6 +221,7 @@ add_line(struct buf *out, struct slice map, bool colour)
 	add_part(out, "  grant ", text_of(map, "grant"));
 	add_number(out, " (%llu)", map, "uses");
 	add_constraints(out, map);
+	add_session(out, map);
 	if (!slice_is(reason, "allowed"))
 		add_part(out, "  ", reason);
 	if (!slice_equal(cause, reason))

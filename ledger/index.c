@@ -14,14 +14,15 @@
 #include "common/util.h"
 #include "ledger/index_private.h"
 
-#define INDEX_VERSION 4 /* of the schema: another one is made again from the journal */
+#define INDEX_VERSION 5 /* of the schema: another one is made again from the journal */
 
 static const char schema[] =
     "CREATE TABLE position(id INTEGER PRIMARY KEY CHECK(id = 1), count, hash, segment, offset);"
     "CREATE TABLE records(count INTEGER PRIMARY KEY, segment, offset, length, at, type,"
-    " outcome, operation, call, call_id, trace, actor, tool, grant_id, subject);"
+    " outcome, operation, call, call_id, trace, actor, tool, grant_id, subject, session,"
+    " principal);"
     "CREATE TABLE operations(operation TEXT PRIMARY KEY, kind, trace, sequence, ended,"
-    " cause, status, detail) WITHOUT ROWID;"
+    " cause, status, detail, session, principal, started) WITHOUT ROWID;"
     "CREATE INDEX operations_ended ON operations(ended);"
     "CREATE TABLE calls(call TEXT PRIMARY KEY, operation) WITHOUT ROWID;"
     "CREATE INDEX calls_operation ON calls(operation);"
@@ -31,17 +32,21 @@ static const char schema[] =
     "CREATE TABLE escalations(count INTEGER PRIMARY KEY, id TEXT UNIQUE, resolved, record);"
     "CREATE TABLE keys(count INTEGER PRIMARY KEY, key BLOB UNIQUE, fingerprint, actor, call,"
     " settled);"
-    "CREATE INDEX keys_call ON keys(call);";
+    "CREATE INDEX keys_call ON keys(call);"
+    "CREATE TABLE sessions(count INTEGER PRIMARY KEY, session TEXT UNIQUE, record);"
+    "CREATE TABLE admissions(count INTEGER PRIMARY KEY, session TEXT, key BLOB, fingerprint,"
+    " operation, UNIQUE(session, key));";
 
 static const char *const statements[STATEMENT_MAX] = {
 	[STATEMENT_BEGIN] = "BEGIN",
 	[STATEMENT_COMMIT] = "COMMIT",
 	[STATEMENT_POSITION] = "INSERT OR REPLACE INTO position VALUES(1, ?, ?, ?, ?)",
 	[STATEMENT_RECORD] =
-	    "INSERT INTO records VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	    "INSERT INTO records VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 	[STATEMENT_ACCEPTED] =
-	    "INSERT OR IGNORE INTO operations(operation, kind, trace, sequence)"
-	    " VALUES(?, ?, ?, ?)",
+	    "INSERT OR IGNORE INTO operations(operation, kind, trace, sequence, session,"
+	    " principal) VALUES(?, ?, ?, ?, ?, ?)",
+	[STATEMENT_STARTED] = "UPDATE operations SET started = 1 WHERE operation = ?",
 	[STATEMENT_BLOCK] = "UPDATE operations SET sequence = max(sequence, ?2)"
 			    " WHERE operation = ?1",
 	[STATEMENT_ENDED] =
@@ -65,11 +70,17 @@ static const char *const statements[STATEMENT_MAX] = {
 	[STATEMENT_KEY] = "INSERT OR REPLACE INTO keys VALUES(?, ?, ?, ?, ?, 0)",
 	[STATEMENT_KEY_FREE] = "DELETE FROM keys WHERE call = ?",
 	[STATEMENT_KEY_SETTLED] = "UPDATE keys SET settled = 1 WHERE call = ?",
+	[STATEMENT_SESSION] = "INSERT OR IGNORE INTO sessions VALUES(?, ?, ?)",
+	[STATEMENT_SESSION_OVER] = "DELETE FROM sessions WHERE session = ?",
+	/* Of one that is over nothing is kept: its keys live as long as it does. */
+	[STATEMENT_ADMISSION] = "INSERT OR IGNORE INTO admissions SELECT ?, ?2, ?, ?, ?"
+				" WHERE EXISTS(SELECT 1 FROM sessions WHERE session = ?2)",
+	[STATEMENT_ADMISSIONS_OVER] = "DELETE FROM admissions WHERE session = ?",
 	[STATEMENT_LOCATE] = "SELECT segment, offset, length FROM records WHERE count = ?",
 	[STATEMENT_COMPARE] = "SELECT * FROM records WHERE count = ?",
 	[STATEMENT_OPERATIONS] =
-	    "SELECT operation, kind, trace, sequence, cause, status, detail, ended FROM "
-	    "operations"
+	    "SELECT operation, kind, trace, sequence, cause, status, detail, session,"
+	    " principal, started, ended FROM operations"
 	    " WHERE ended IS NULL OR ended IN (SELECT ended FROM operations WHERE ended IS NOT "
 	    "NULL"
 	    " ORDER BY ended DESC LIMIT 64) ORDER BY operation LIMIT -1 OFFSET ?",
@@ -82,6 +93,10 @@ static const char *const statements[STATEMENT_MAX] = {
 	    "SELECT count, resolved, record FROM escalations WHERE count > ? ORDER BY count",
 	[STATEMENT_KEYS] = "SELECT count, key, fingerprint, actor, settled FROM keys"
 			   " WHERE count > ? ORDER BY count",
+	[STATEMENT_SESSIONS] =
+	    "SELECT count, record FROM sessions WHERE count > ? ORDER BY count",
+	[STATEMENT_ADMISSIONS] = "SELECT count, session, key, fingerprint, operation"
+				 " FROM admissions WHERE count > ? ORDER BY count",
 	[STATEMENT_REVOCATIONS] =
 	    "SELECT count, grant_id, at FROM revocations WHERE count > ? ORDER BY count",
 };
@@ -422,7 +437,7 @@ index_clear(struct index *x)
 	    run(x, "BEGIN; DELETE FROM position; DELETE FROM records; DELETE FROM operations;"
 		   "DELETE FROM calls; DELETE FROM uses; DELETE FROM grants;"
 		   "DELETE FROM revocations; DELETE FROM escalations; DELETE FROM keys;"
-		   "COMMIT") < 0)
+		   "DELETE FROM sessions; DELETE FROM admissions; COMMIT") < 0)
 		ret = index_failed(x, "empty the tables");
 	memset(&x->at, 0, sizeof(x->at));
 	return ret;

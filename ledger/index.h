@@ -79,7 +79,7 @@ int index_rows(struct index *x, uint64_t last, uint64_t *ret);
 /*
  * What a starting broker must know, as maps of state.load's lists: operations (open ones,
  * and the last INDEX_ENDED that have ended, with their cause), grants, revocations, uses,
- * escalations, keys of calls.
+ * escalations, keys of calls, sessions that are open, and keys of what was admitted in them.
  * Appends what follows `cursor`, at most `max` bytes in all, and no more values than a frame
  * can carry.  `next` is the cursor of the page behind, 0 at the end.
  * Returns 0; -E2BIG if one of them does not fit; -ENOMEM; -EIO.
@@ -92,6 +92,8 @@ enum index_list {
 	INDEX_USES,
 	INDEX_ESCALATIONS,
 	INDEX_KEYS,
+	INDEX_SESSIONS,
+	INDEX_ADMISSIONS,
 	INDEX_LISTS,
 };
 struct index_state {

@@ -11,6 +11,12 @@ bind_slice(sqlite3_stmt *s, int i, bool has, struct slice v)
 }
 
 static void
+bind_bytes(sqlite3_stmt *s, int i, struct slice v)
+{
+	sqlite3_bind_blob(s, i, v.p, (int)v.n, SQLITE_STATIC);
+}
+
+static void
 bind_uint(sqlite3_stmt *s, int i, uint64_t v)
 {
 	/* What is over 2^63 can only be nonsense of a subverted broker; it stays comparable. */
@@ -51,6 +57,25 @@ bind_record(sqlite3_stmt *s, uint64_t count, const struct entry *e)
 	bind_slice(s, 13, r->has_tool, r->tool);
 	bind_slice(s, 14, r->has_grant, r->grant);
 	bind_slice(s, 15, r->has_subject, r->subject);
+	bind_slice(s, 16, r->has_session, r->session);
+	bind_slice(s, 17, r->has_principal, r->principal);
+}
+
+/* Under which key something is admitted in a session. */
+static int
+on_admission(struct index *x, uint64_t count, const struct msg_record *r)
+{
+	sqlite3_stmt *s;
+
+	if (!r->has_session || !r->has_operation || !r->has_key || !r->has_fingerprint)
+		return 0;
+	s = index_statement(x, STATEMENT_ADMISSION);
+	bind_uint(s, 1, count);
+	bind_slice(s, 2, true, r->session);
+	bind_bytes(s, 3, r->key);
+	bind_bytes(s, 4, r->fingerprint);
+	bind_slice(s, 5, true, r->operation);
+	return step(x, s);
 }
 
 static int
@@ -58,13 +83,16 @@ on_accepted(struct index *x, uint64_t count, const struct entry *e)
 {
 	const struct msg_record *r = &e->record;
 	sqlite3_stmt *s = index_statement(x, STATEMENT_ACCEPTED);
+	int ret;
 
-	(void)count;
 	bind_slice(s, 1, r->has_operation, r->operation);
 	bind_slice(s, 2, r->has_detail, r->detail);
 	bind_slice(s, 3, r->has_trace, r->trace);
 	bind_uint(s, 4, r->has_sequence ? r->sequence : 0);
-	return step(x, s);
+	bind_slice(s, 5, r->has_session, r->session);
+	bind_slice(s, 6, r->has_principal, r->principal);
+	ret = step(x, s);
+	return ret == 0 ? on_admission(x, count, r) : ret;
 }
 
 static int
@@ -105,6 +133,47 @@ on_id(struct index *x, enum statement which, struct slice id)
 	return step(x, s);
 }
 
+static int
+on_started(struct index *x, uint64_t count, const struct entry *e)
+{
+	(void)count;
+	return e->record.has_operation ? on_id(x, STATEMENT_STARTED, e->record.operation) : 0;
+}
+
+/* A record that is kept as it stands, under an id that it holds. */
+static int
+keep_record(struct index *x, enum statement which, uint64_t count, const struct entry *e,
+    struct slice id)
+{
+	sqlite3_stmt *s = index_statement(x, which);
+
+	bind_uint(s, 1, count);
+	bind_slice(s, 2, true, id);
+	bind_bytes(s, 3, e->map);
+	return step(x, s);
+}
+
+static int
+on_acquired(struct index *x, uint64_t count, const struct entry *e)
+{
+	return e->record.has_session
+		   ? keep_record(x, STATEMENT_SESSION, count, e, e->record.session)
+		   : 0;
+}
+
+static int
+on_session_released(struct index *x, uint64_t count, const struct entry *e)
+{
+	int ret = 0;
+
+	(void)count;
+	if (e->record.has_session)
+		ret = on_id(x, STATEMENT_SESSION_OVER, e->record.session);
+	return ret == 0 && e->record.has_session
+		   ? on_id(x, STATEMENT_ADMISSIONS_OVER, e->record.session)
+		   : ret;
+}
+
 /* What is late says nothing of how the call ended, and so nothing of its key. */
 static int
 on_call_over(struct index *x, uint64_t count, const struct entry *e)
@@ -134,8 +203,8 @@ on_key(struct index *x, uint64_t count, const struct msg_record *r)
 		return 0;
 	s = index_statement(x, STATEMENT_KEY);
 	bind_uint(s, 1, count);
-	sqlite3_bind_blob(s, 2, r->key.p, (int)r->key.n, SQLITE_STATIC);
-	sqlite3_bind_blob(s, 3, r->fingerprint.p, (int)r->fingerprint.n, SQLITE_STATIC);
+	bind_bytes(s, 2, r->key);
+	bind_bytes(s, 3, r->fingerprint);
 	bind_slice(s, 4, true, r->actor);
 	bind_slice(s, 5, true, r->call);
 	return step(x, s);
@@ -184,16 +253,11 @@ on_released(struct index *x, uint64_t count, const struct entry *e)
 static int
 on_issued(struct index *x, uint64_t count, const struct entry *e)
 {
-	sqlite3_stmt *s;
 	int ret;
 
 	if (!e->record.has_grant)
 		return 0;
-	s = index_statement(x, STATEMENT_ISSUED);
-	bind_uint(s, 1, count);
-	bind_slice(s, 2, true, e->record.grant);
-	sqlite3_bind_blob(s, 3, e->map.p, (int)e->map.n, SQLITE_STATIC);
-	ret = step(x, s);
+	ret = keep_record(x, STATEMENT_ISSUED, count, e, e->record.grant);
 	if (ret < 0 || !e->record.has_escalation)
 		return ret;
 	return on_id(x, STATEMENT_RESOLVED, e->record.escalation);
@@ -207,11 +271,7 @@ on_escalation(struct index *x, uint64_t count, const struct entry *e)
 
 	if (!e->record.has_escalation)
 		return 0;
-	s = index_statement(x, STATEMENT_ESCALATION);
-	bind_uint(s, 1, count);
-	bind_slice(s, 2, true, e->record.escalation);
-	sqlite3_bind_blob(s, 3, e->map.p, (int)e->map.n, SQLITE_STATIC);
-	ret = step(x, s);
+	ret = keep_record(x, STATEMENT_ESCALATION, count, e, e->record.escalation);
 	if (ret < 0)
 		return ret;
 	s = index_statement(x, STATEMENT_ESCALATIONS_TRIM);
@@ -242,6 +302,9 @@ on_revoked(struct index *x, uint64_t count, const struct entry *e)
 static int (*const on_record[RECORD_MAX])(
     struct index *x, uint64_t count, const struct entry *e) = {
 	[RECORD_operation_accepted] = on_accepted,
+	[RECORD_operation_started] = on_started,
+	[RECORD_session_acquired] = on_acquired,
+	[RECORD_session_released] = on_session_released,
 	[RECORD_block_opened] = on_block,
 	[RECORD_operation_ended] = on_ended,
 	[RECORD_authorization_checked] = on_checked,

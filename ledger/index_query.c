@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/util.h"
 #include "common/walk.h"
 #include "ledger/index_private.h"
 
@@ -79,7 +80,9 @@ same_row(sqlite3_stmt *s, const struct entry *e)
 	       same_text(s, 11, r->has_actor, r->actor) &&
 	       same_text(s, 12, r->has_tool, r->tool) &&
 	       same_text(s, 13, r->has_grant, r->grant) &&
-	       same_text(s, 14, r->has_subject, r->subject);
+	       same_text(s, 14, r->has_subject, r->subject) &&
+	       same_text(s, 15, r->has_session, r->session) &&
+	       same_text(s, 16, r->has_principal, r->principal);
 }
 
 int
@@ -129,7 +132,9 @@ index_query(
 	add_text(&sql, texts, &n, f->has_trace, " AND trace = ?", f->trace);
 	add_text(&sql, texts, &n, f->has_operation, " AND operation = ?", f->operation);
 	add_text(&sql, texts, &n, f->has_call, " AND ? IN (call, call_id)", f->call);
-	add_text(&sql, texts, &n, f->has_principal, " AND ? IN (actor, subject)", f->principal);
+	add_text(&sql, texts, &n, f->has_session, " AND session = ?", f->session);
+	add_text(&sql, texts, &n, f->has_principal, " AND ? IN (actor, subject, principal)",
+	    f->principal);
 	add_text(&sql, texts, &n, f->has_tool, " AND tool = ?", f->tool);
 	add_text(&sql, texts, &n, f->has_grant, " AND grant_id = ?", f->grant);
 	if (f->has_outcome)
@@ -219,14 +224,15 @@ static int
 add_operation(struct index *x, struct buf *out, sqlite3_stmt *s)
 {
 	static const char *const keys[] = { "operation", "kind", "trace", "sequence", "cause",
-		"status", "detail" };
+		"status", "detail", "session", "principal", "started" };
+	int ended = (int)countof(keys); /* its column */
 	struct buf b = { 0 };
 	uint32_t pairs = 1;
 	int i, ret = 0;
 
-	for (i = 0; i < 7; i++)
+	for (i = 0; i < ended; i++)
 		add_member(&b, &pairs, s, i, keys[i]);
-	if (sqlite3_column_type(s, 7) == SQLITE_NULL)
+	if (sqlite3_column_type(s, ended) == SQLITE_NULL)
 		ret = add_calls(x, &b, sqlite3_column_text(s, 0), sqlite3_column_bytes(s, 0));
 	else
 		pairs--;
@@ -279,7 +285,7 @@ add_record(struct buf *out, sqlite3_stmt *s, int column)
 }
 
 static int
-add_grant(struct index *x, struct buf *out, sqlite3_stmt *s)
+add_only_record(struct index *x, struct buf *out, sqlite3_stmt *s)
 {
 	(void)x;
 	return add_record(out, s, 1);
@@ -309,20 +315,40 @@ add_digest(struct buf *out, sqlite3_stmt *s, int column, const char *name)
 }
 
 static int
+add_name(struct buf *out, sqlite3_stmt *s, int column, const char *name)
+{
+	const void *text = sqlite3_column_text(s, column);
+
+	if (text == NULL)
+		return -EUCLEAN;
+	pack_str(out, name);
+	pack_str_n(out, text, (size_t)sqlite3_column_bytes(s, column));
+	return 0;
+}
+
+static int
 add_key(struct index *x, struct buf *out, sqlite3_stmt *s)
 {
-	const void *actor = sqlite3_column_text(s, 3);
-
 	(void)x;
 	pack_map(out, 4);
-	if (actor == NULL || add_digest(out, s, 1, "key") < 0 ||
-	    add_digest(out, s, 2, "fingerprint") < 0)
+	if (add_digest(out, s, 1, "key") < 0 || add_digest(out, s, 2, "fingerprint") < 0 ||
+	    add_name(out, s, 3, "actor") < 0)
 		return -EUCLEAN;
-	pack_str(out, "actor");
-	pack_str_n(out, actor, (size_t)sqlite3_column_bytes(s, 3));
 	pack_str(out, "settled");
 	pack_bool(out, sqlite3_column_int(s, 4) != 0);
 	return 0;
+}
+
+static int
+add_admission(struct index *x, struct buf *out, sqlite3_stmt *s)
+{
+	(void)x;
+	pack_map(out, 4);
+	if (add_digest(out, s, 2, "key") < 0 || add_digest(out, s, 3, "fingerprint") < 0)
+		return -EUCLEAN;
+	return add_name(out, s, 1, "session") < 0 || add_name(out, s, 4, "operation") < 0
+		   ? -EUCLEAN
+		   : 0;
 }
 
 static const struct list {
@@ -331,11 +357,13 @@ static const struct list {
 	int (*add)(struct index *x, struct buf *out, sqlite3_stmt *s);
 } lists[INDEX_LISTS] = {
 	[INDEX_OPERATIONS] = { STATEMENT_OPERATIONS, false, add_operation },
-	[INDEX_GRANTS] = { STATEMENT_GRANTS, true, add_grant },
+	[INDEX_GRANTS] = { STATEMENT_GRANTS, true, add_only_record },
 	[INDEX_REVOCATIONS] = { STATEMENT_REVOCATIONS, true, add_revocation },
 	[INDEX_USES] = { STATEMENT_USES, false, add_use },
 	[INDEX_ESCALATIONS] = { STATEMENT_ESCALATIONS, true, add_escalation },
 	[INDEX_KEYS] = { STATEMENT_KEYS, true, add_key },
+	[INDEX_SESSIONS] = { STATEMENT_SESSIONS, true, add_only_record },
+	[INDEX_ADMISSIONS] = { STATEMENT_ADMISSIONS, true, add_admission },
 };
 
 /* A cursor is the list, and what of it is behind: items, or a row. */

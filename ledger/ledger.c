@@ -255,6 +255,10 @@ ledger_state(struct ledger *l, uint64_t cursor, struct msg_state_load_reply *ret
 		.uses = list[INDEX_USES],
 		.escalations = list[INDEX_ESCALATIONS],
 		.keys = list[INDEX_KEYS],
+		.has_sessions = true,
+		.sessions = list[INDEX_SESSIONS],
+		.has_admissions = true,
+		.admissions = list[INDEX_ADMISSIONS],
 		.next = lists->next,
 	};
 	return 0;

@@ -15,7 +15,7 @@ import sys
 
 import wire
 
-CONTROL = struct.Struct("=IIQIiIIIIIIQQIiIIIIIHHQQQQQ")
+CONTROL = struct.Struct("=IIQIiIIIIIIQQQIiIIIIIHHQQQQQ")
 CONTROL_BROKER, CONTROL_FAILED = 64, 65
 WINDOW = 1 << 20
 LIFE_FD = 4
@@ -30,7 +30,7 @@ control = None
 
 
 def send_control(verb, fds=(), layer=0, error=0):
-    data = CONTROL.pack(verb, 0, 0, 0, error, 0, layer, *[0] * 20)
+    data = CONTROL.pack(verb, 0, 0, 0, error, 0, layer, *[0] * 21)
     socket.send_fds(control, [data], list(fds))
 
 

@@ -19,7 +19,7 @@ import unittest
 import wire
 
 # struct control of common/control.h
-CONTROL = struct.Struct("=IIQIiIIIIIIQQIiIIIIIHHQQQQQ")
+CONTROL = struct.Struct("=IIQIiIIIIIIQQQIiIIIIIHHQQQQQ")
 CLIENT, PING, SHUTDOWN, PONG = 3, 8, 9, 33
 FROM_BROKER = 4
 
@@ -91,7 +91,7 @@ class Ledger:
             os.close(fd)
 
     def tell(self, verb, flags=0, fds=()):
-        message = CONTROL.pack(verb, 0, 0, 0, 0, 0, 0, flags, 0, 0, 0, 0, *[0] * 15)
+        message = CONTROL.pack(verb, 0, 0, 0, 0, 0, 0, flags, 0, 0, 0, 0, *[0] * 16)
         socket.send_fds(self.control, [message], list(fds))
 
     def hear(self):
@@ -172,6 +172,31 @@ class Live(Case):
                          [{"operation": "op-2", "kind": "command", "trace": "t-2",
                            "sequence": 500, "calls": ["c-9"]}])
         self.assertEqual(state["next"], 0)
+
+    def test_a_starting_broker_gets_the_sessions_that_are_open(self):
+        journal = self.journal()
+        fields = {"principal": "human:a", "runtime": "shell", "timeoutMs": 1000, "queue": 8}
+        for session in ("s-2", "s-1", "s-3"):
+            journal.append("session.acquired", session=session, **fields)
+        keyed = {"key": b"k" * 32, "fingerprint": b"f" * 32}
+        for operation, session in (("op-1", "s-1"), ("op-2", "s-2"), ("op-3", "s-3")):
+            journal.append("operation.accepted", operation=operation, session=session,
+                           principal="human:a", detail="command", sequence=9, **keyed)
+        journal.append("operation.started", operation="op-1", session="s-1")
+        journal.append("session.released", session="s-3", cause="released")
+        with self.ledger(journal).link(FROM_BROKER) as broker:
+            state = broker.call("state.load", cursor=0)
+        self.assertEqual([(r["session"], r["type"], r["principal"], r["queue"])
+                          for r in state["sessions"]],
+                         [("s-2", "session.acquired", "human:a", 8),
+                          ("s-1", "session.acquired", "human:a", 8)])
+        self.assertEqual(state["admissions"],
+                         [{"session": "s-1", "operation": "op-1", **keyed},
+                          {"session": "s-2", "operation": "op-2", **keyed}])
+        self.assertEqual([(o["operation"], o["session"], o["principal"], o.get("started"))
+                          for o in state["operations"]],
+                         [("op-1", "s-1", "human:a", 1), ("op-2", "s-2", "human:a", None),
+                          ("op-3", "s-3", "human:a", None)])
 
     def test_what_is_asked_after_an_append_knows_it(self):
         journal = self.journal()
@@ -312,6 +337,30 @@ class Audit(Case):
              "grant g-3", "issued by human:o\\x1b", "by uid 7"],
             ["grant.revoked", "agent:b", "grant g-2", "by uid 0"],
             ["escalation.requested", "escalated", "escalation e-1", "escalation_requested"]])
+
+    SESSION = {"session": "s-00000000000000aa", "principal": "human:al\033"}
+
+    def test_sessions_are_lines_like_any_other(self):
+        journal = self.journal()
+        journal.append("session.acquired", runtime="shell", leaseMs=30000, timeoutMs=1000,
+                       queue=8, **self.SESSION)
+        journal.append("operation.accepted", operation="op-1", detail="command", runtime="shell",
+                       **self.SESSION)
+        journal.append("grant.issued", **{**self.GRANTED, "principal": "human:admin"})
+        journal.append("session.released", cause="released", detail="lease", **self.SESSION)
+        lines = [re.split("  +", line.strip()) for line in self.audit("show")[0].splitlines()[2:]]
+        session = "session s-00000000000000aa"
+        self.assertEqual([line[1:] for line in (lines[0], lines[1], lines[3])], [
+            ["session.acquired", session, "for human:al\\x1b", "runtime shell",
+             "lease 30000 ms", "each at most 1000 ms", "queue of 8"],
+            ["operation.accepted", session, "for human:al\\x1b", "command"],
+            ["session.released", session, "for human:al\\x1b", "released", "lease"]])
+        self.assertEqual(lines[2][-1], "for human:admin")
+        for words, want in ((["--session", "s-00000000000000aa"], 3), (["--session", "s-0"], 0),
+                            (["--principal", "human:admin"], 1),
+                            (["--session", "s-00000000000000aa", "--operation", "op-1"], 1)):
+            out, _ = self.audit("query", *words, "-o", "jsonl")
+            self.assertEqual(len(out.splitlines()), want, words)
 
     def test_query_filters(self):
         journal = self.journal().story()

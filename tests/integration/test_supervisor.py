@@ -20,7 +20,7 @@ import unittest
 
 from wire import BUILD, Closed, Peer, TIMEOUT, program, said
 
-CONTROL = struct.Struct("=IIQIiIIIIIIQQIiIIIIIHHQQQQQ")
+CONTROL = struct.Struct("=IIQIiIIIIIIQQQIiIIIIIHHQQQQQ")
 BROKER, FAILED = 64, 65
 CAISSOND = program("caissond")
 
