@@ -26,8 +26,8 @@ void json_write_string(struct slice s, struct buf *out);
 void json_write_base64(struct slice s, struct buf *out);
 
 struct json_bounds {
-	size_t bytes; /* when packed */
-	unsigned depth; /* at most VALUE_DEPTH_MAX */
+	size_t bytes;	 /* when packed */
+	unsigned depth;	 /* at most VALUE_DEPTH_MAX */
 	uint32_t values; /* keys among them; at most VALUE_NODES_MAX */
 };
 /* Of what the broker passes on wrapped: ARGUMENTS_MAX, PAYLOAD_DEPTH_MAX, PAYLOAD_NODES_MAX. */
@@ -37,8 +37,8 @@ extern const struct json_bounds json_payload;
  * Appends what one JSON text says to `out`, as a MessagePack value.  Returns 0; -EINVAL with
  * `err` naming line and column (or the bound); -ENOMEM.  `out` is void on failure.
  */
-int json_read_bounded(
-    struct slice text, const struct json_bounds *bounds, struct buf *out, char err[JSON_ERROR_MAX]);
+int json_read_bounded(struct slice text, const struct json_bounds *bounds, struct buf *out,
+    char err[JSON_ERROR_MAX]);
 /* The same of a payload's bounds. */
 int json_read(const char *text, struct buf *out, char err[JSON_ERROR_MAX]);
 

@@ -62,7 +62,8 @@ read_text(const struct reading *r, const struct json_member *m, const struct val
 }
 
 static int
-read_bytes(const struct reading *r, const struct json_member *m, const struct value *v, void *to)
+read_bytes(
+    const struct reading *r, const struct json_member *m, const struct value *v, void *to)
 {
 	uint8_t *room;
 	size_t n = 0;
@@ -80,7 +81,8 @@ read_bytes(const struct reading *r, const struct json_member *m, const struct va
 }
 
 static int
-read_number(const struct reading *r, const struct json_member *m, const struct value *v, void *to)
+read_number(
+    const struct reading *r, const struct json_member *m, const struct value *v, void *to)
 {
 	if (v->type == VALUE_UINT && v->uint >= m->min && v->uint <= m->max) {
 		*(uint64_t *)to = v->uint;

@@ -10,13 +10,13 @@
 #include "common/json.h"
 
 enum json_kind {
-	JSON_KIND_TEXT, /* struct slice: min to max bytes, no NUL */
-	JSON_KIND_BYTES, /* struct slice: base64 of min to max bytes; one of them in a table */
+	JSON_KIND_TEXT,	  /* struct slice: min to max bytes, no NUL */
+	JSON_KIND_BYTES,  /* struct slice: base64 of min to max bytes; one of them in a table */
 	JSON_KIND_NUMBER, /* uint64_t: an integer from min to max */
-	JSON_KIND_FLAG, /* bool: true, false */
+	JSON_KIND_FLAG,	  /* bool: true, false */
 	JSON_KIND_ANY, /* struct slice, packed: within the bounds of json_payload, to max bytes */
-	JSON_KIND_OBJECT, /* likewise, and an object */
-	JSON_KIND_TEXTS, /* likewise: an array of at least min strings, none with a NUL */
+	JSON_KIND_OBJECT,   /* likewise, and an object */
+	JSON_KIND_TEXTS,    /* likewise: an array of at least min strings, none with a NUL */
 	JSON_KIND_TEXT_MAP, /* likewise: an object of strings, none with a NUL */
 	JSON_KIND_FRAME, /* struct slice, packed: an object whose parts are looked at later */
 };

@@ -23,7 +23,7 @@ const struct json_bounds json_payload = { ARGUMENTS_MAX, PAYLOAD_DEPTH_MAX, PAYL
 
 struct key {
 	size_t at, n; /* of its bytes in `out` */
-	size_t end; /* of its text */
+	size_t end;   /* of its text */
 };
 
 struct reader {
@@ -31,7 +31,7 @@ struct reader {
 	const struct json_bounds *bounds;
 	struct buf *out;
 	struct buf scratch; /* a string with an escape in it */
-	struct buf keys; /* struct key, of all objects that are open */
+	struct buf keys;    /* struct key, of all objects that are open */
 	unsigned depth;
 	uint32_t values;
 	char *err;
@@ -75,7 +75,7 @@ static void
 skip_blanks(struct reader *r)
 {
 	while (r->at < r->end &&
-	    (*r->at == ' ' || *r->at == '\t' || *r->at == '\n' || *r->at == '\r'))
+	       (*r->at == ' ' || *r->at == '\t' || *r->at == '\n' || *r->at == '\r'))
 		r->at++;
 }
 
@@ -474,13 +474,14 @@ read_whole(struct reader *r)
 }
 
 int
-json_read_bounded(
-    struct slice text, const struct json_bounds *bounds, struct buf *out, char err[JSON_ERROR_MAX])
+json_read_bounded(struct slice text, const struct json_bounds *bounds, struct buf *out,
+    char err[JSON_ERROR_MAX])
 {
 	static const uint8_t empty[1];
 	const uint8_t *p = text.p != NULL ? text.p : empty;
-	struct reader r = { .text = p, .at = p, .end = p + text.n, .bounds = bounds, .out = out,
-		.err = err };
+	struct reader r = {
+		.text = p, .at = p, .end = p + text.n, .bounds = bounds, .out = out, .err = err
+	};
 	int rc = read_whole(&r);
 
 	buf_finish(&r.scratch);

@@ -88,7 +88,8 @@ answer(struct host *h, int error, const struct control *c)
 		return;
 	}
 	h->config = offered;
-	host_limit_sessions(h, offered);
+	if (h->workspaces)
+		workspaces_limit(h->workspaces, offered->sessions.max);
 	h->o.facts.timeout_ms = h->offered_timeout_ms;
 	h->o.facts.generation = h->generations - 1;
 	children_config_take(h->children, h->stage == STAGE_RUNNING);

@@ -45,11 +45,11 @@ try_other(const uint8_t *p, size_t n, int r, const char *err)
 
 	if (r == 0)
 		must(v != NULL || strstr(error.text, "too big integer") != NULL ||
-		    strstr(error.text, "too big negative integer") != NULL);
+		     strstr(error.text, "too big negative integer") != NULL);
 	else
 		must(v == NULL || (n > 0 && memchr(p, '\0', n) != NULL) ||
-		    strncmp(err, "more than", 9) == 0 || strncmp(err, "nested", 6) == 0 ||
-		    strstr(err, "too many digits") != NULL);
+		     strncmp(err, "more than", 9) == 0 || strncmp(err, "nested", 6) == 0 ||
+		     strstr(err, "too many digits") != NULL);
 	json_decref(v);
 }
 

@@ -9,7 +9,7 @@ NUMBER = re.compile(r"\b(?:TU|OP|D)-[0-9]+\b")
 RANGE = re.compile(r"\b(?:TU|OP|D)-[0-9]+ to (?:TU|OP|D)-[0-9]+\b")
 SHOWN = re.compile(r"^\| ((?:TU|OP|D)-[0-9]+) \| [^|]+ \| ([^|]+) \|$", re.M)
 UNSHOWN = re.compile(r"^\| ((?:TU|OP|D)-[0-9]+) \| [^|]+ \|$", re.M)
-SOURCES = ("common", "supervisor", "worker", "broker", "ledger", "client", "examples", "tools")
+SOURCES = ("common", "supervisor", "worker", "broker", "ledger", "client", "gateway", "examples", "tools")
 
 TURNS = [f"TU-{n}" for n in range(1, 73)]  # the contract for turns, whole
 NOT_APPLICABLE = re.compile(r"^\| ((?:TU|OP|D)-[0-9]+)[ ,|]", re.M)

@@ -283,11 +283,13 @@ START_TEST(a_nul_byte_is_no_end)
 {
 	char err[JSON_ERROR_MAX];
 
-	ck_assert_int_eq(read_within((struct slice){ (const uint8_t *)"1\0", 2 }, json_payload, err),
+	ck_assert_int_eq(
+	    read_within((struct slice){ (const uint8_t *)"1\0", 2 }, json_payload, err),
 	    -EINVAL);
 	ck_assert_str_eq(err, "line 1, column 2: only one value is expected");
 	ck_assert_int_eq(
-	    read_within((struct slice){ (const uint8_t *)"\"\0\"", 3 }, json_payload, err), -EINVAL);
+	    read_within((struct slice){ (const uint8_t *)"\"\0\"", 3 }, json_payload, err),
+	    -EINVAL);
 	ck_assert_str_eq(err, "line 1, column 2: a control character stands as an escape");
 	ck_assert_int_eq(read_within((struct slice){ NULL, 0 }, json_payload, err), -EINVAL);
 }
@@ -339,13 +341,14 @@ END_TEST
 /* ---- members ---------------------------------------------------------------------------- */
 
 struct sample {
-	bool has_name, has_data, has_count, has_on, has_any, has_map, has_list, has_env, has_part;
+	bool has_name, has_data, has_count, has_on, has_any, has_map, has_list, has_env,
+	    has_part;
 	struct slice name, data, any, map, list, env, part;
 	uint64_t count;
 	bool on;
 };
 
-#define M(name, kind, required, min, max) \
+#define M(name, kind, required, min, max)                                                      \
 	JSON_MEMBER(#name, kind, required, min, max, struct sample, name)
 static const struct json_member sample_table[] = {
 	M(name, TEXT, true, 1, 4),
@@ -377,10 +380,11 @@ START_TEST(members_become_a_struct)
 	struct buf bytes = { 0 };
 	struct sample s;
 
-	ck_assert_int_eq(read_sample("{\"list\":[\"x\"],\"name\":\"ab\",\"data\":\"AAEC\","
-				     "\"count\":1000,\"on\":true,\"any\":[1],\"env\":{\"K\":\"v\"},"
-				     "\"part\":{\"z\":[[1]]}}",
-			     &s, &bytes, &fault),
+	ck_assert_int_eq(
+	    read_sample("{\"list\":[\"x\"],\"name\":\"ab\",\"data\":\"AAEC\","
+			"\"count\":1000,\"on\":true,\"any\":[1],\"env\":{\"K\":\"v\"},"
+			"\"part\":{\"z\":[[1]]}}",
+		&s, &bytes, &fault),
 	    0);
 	ck_assert(slice_is(s.name, "ab") && s.has_name && s.count == 1000 && s.on);
 	ck_assert(s.data.n == 3 && memcmp(s.data.p, "\0\1\2", 3) == 0);
@@ -403,9 +407,12 @@ static const struct {
 	{ "{\"name\":\"\"}", "a.b.name: is empty" },
 	{ "{\"name\":\"abcde\"}", "a.b.name: has more than 4 bytes" },
 	{ "{\"name\":\"a\\u0000\"}", "a.b.name: holds a NUL" },
-	{ "{\"name\":\"a\",\"data\":\"AAE\"}", "a.b.data: is no base64 (RFC 4648, with padding)" },
-	{ "{\"name\":\"a\",\"data\":\"AB==\"}", "a.b.data: is no base64 (RFC 4648, with padding)" },
-	{ "{\"name\":\"a\",\"data\":\"AA-_\"}", "a.b.data: is no base64 (RFC 4648, with padding)" },
+	{ "{\"name\":\"a\",\"data\":\"AAE\"}",
+	    "a.b.data: is no base64 (RFC 4648, with padding)" },
+	{ "{\"name\":\"a\",\"data\":\"AB==\"}",
+	    "a.b.data: is no base64 (RFC 4648, with padding)" },
+	{ "{\"name\":\"a\",\"data\":\"AA-_\"}",
+	    "a.b.data: is no base64 (RFC 4648, with padding)" },
 	{ "{\"name\":\"a\",\"data\":\"AA\\nA=\"}",
 	    "a.b.data: is no base64 (RFC 4648, with padding)" },
 	{ "{\"name\":\"a\",\"data\":\"AAAAAA==\"}", "a.b.data: has more than 3 bytes" },
@@ -416,11 +423,13 @@ static const struct {
 	{ "{\"name\":\"a\",\"count\":1.0}", "a.b.count: is no integer from 1 to 1000" },
 	{ "{\"name\":\"a\",\"count\":\"1\"}", "a.b.count: is no integer from 1 to 1000" },
 	{ "{\"name\":\"a\",\"on\":1}", "a.b.on: is neither true nor false" },
-	{ "{\"name\":\"a\",\"any\":\"123456789\"}", "a.b.any: has more than 8 bytes when packed" },
+	{ "{\"name\":\"a\",\"any\":\"123456789\"}",
+	    "a.b.any: has more than 8 bytes when packed" },
 	{ "{\"name\":\"a\",\"map\":[]}", "a.b.map: is no object" },
 	{ "{\"name\":\"a\",\"list\":{}}", "a.b.list: is no array" },
 	{ "{\"name\":\"a\",\"list\":[]}", "a.b.list: is empty" },
-	{ "{\"name\":\"a\",\"list\":[[\"x\"]]}", "a.b.list: holds something that is no string" },
+	{ "{\"name\":\"a\",\"list\":[[\"x\"]]}",
+	    "a.b.list: holds something that is no string" },
 	{ "{\"name\":\"a\",\"list\":[\"x\\u0000\"]}", "a.b.list: holds a string with a NUL" },
 	{ "{\"name\":\"a\",\"env\":{\"A\":1}}", "a.b.env: holds something that is no string" },
 	{ "{\"name\":\"a\",\"part\":7}", "a.b.part: is no object" },
