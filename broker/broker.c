@@ -4,6 +4,7 @@
 
 #include <event2/event.h>
 
+#include "broker/sandbox.h"
 #include "broker/shared.h"
 #include "common/clock.h"
 
@@ -21,6 +22,9 @@ broker_init(struct broker *b, int control_fd)
 	if (r < 0)
 		return r;
 	TAILQ_INIT(&b->sessions);
+	RB_INIT(&b->session_tree);
+	RB_INIT(&b->operation_tree);
+	RB_INIT(&b->workspaces);
 	TAILQ_INIT(&b->clients);
 	TAILQ_INIT(&b->shared);
 	TAILQ_INIT(&b->issues);
@@ -31,9 +35,11 @@ broker_init(struct broker *b, int control_fd)
 	b->digest = digest_create(b->config->key);
 	b->base = event_base_new();
 	b->replay = replay_create();
+	b->sandboxes = sandboxes_create();
 	b->alarms = b->base != NULL ? alarms_create(b->base) : NULL;
 	b->grants = b->digest != NULL ? grants_create(b->digest) : NULL;
-	if (b->alarms == NULL || b->grants == NULL || b->replay == NULL)
+	if (b->alarms == NULL || b->grants == NULL || b->replay == NULL ||
+	    b->sandboxes == NULL)
 		return -ENOMEM;
 	b->next_session = 1;
 	broker_tick(b);
@@ -45,6 +51,7 @@ broker_finish(struct broker *b)
 {
 	journal_destroy(b->journal);
 	process_finish(b);
+	sandboxes_finish(b);
 	shared_finish_all(b);
 	escalations_finish(&b->escalations);
 	grants_finish(b);

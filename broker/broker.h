@@ -12,7 +12,10 @@
  *   grants_ask.c       lists them, and asks what would be decided
  *   reload.c       the configuration, and one that follows it
  *   process.c      what the supervisor says of the processes, for the operator
- *   operation.c    admission, numbered events, exactly one ending (D-2)
+ *   operation.c    admission, numbered events, exactly one ending (D-2);
+ *   operation_result.c what its last event says
+ *   sandbox.c      what a client acquires and calls a session: a queue, a workspace
+ *                  (sandbox.h, payload.h, workspace.h)
  *   session.c      one operation's worker and providers, from asked for to reaped;
  *   session_events.c   what the supervisor and their links say of them
  *   provider.c     a provider's process: a session's own, or one for all
@@ -41,6 +44,7 @@
 #include <stdint.h>
 
 #include <sys/queue.h>
+#include <sys/tree.h>
 
 #include "broker/authority/authority.h"
 #include "broker/authority/set.h"
@@ -73,7 +77,7 @@
 #define TURN_ANNOTATION_NODES_MAX 8192
 /* bytes queued for a client before streams are not read */
 #define OUTPUT_QUEUE_MAX     (1u << 20)
-#define SESSIONS_MAX	     256 /* of one broker; the supervisor makes 1024 children for one */
+#define SESSIONS_MAX	     4096 /* of one broker: workers at once, and acquired sessions */
 #define EVENT_BLOCK	     (1u << 20) /* event numbers per durable block (D-11) */
 /* of them, for the calls in flight and the ending */
 #define BLOCK_RESERVE	     (SESSION_CALLS_MAX + 16)
@@ -81,11 +85,21 @@
 #define EXIT_HALF_MS	     1000 /* how long end-of-file and exit report wait for each other */
 #define ENDED_KEPT	     64 /* endings kept for a client that attaches late */
 
+/* Functions of a tree, in one file, of which it may use a few. */
+#define TREE_GENERATE(name, type, field, compare) \
+	RB_GENERATE_INTERNAL(name, type, field, compare, static __attribute__((unused)))
+
 struct event;
 struct broker;
 struct client;
 struct operation;
 struct session;
+struct sandbox;
+struct sandboxes;
+struct payload;
+struct workspace;
+struct waiting;
+struct request;
 struct call;
 struct late;
 struct shared;
@@ -118,7 +132,8 @@ struct child {
 	struct session *session; /* NULL: a shared provider */
 	struct shared *shared; /* then: which it is one of */
 	const struct config *config; /* its operation's; of a shared provider its own */
-	uint64_t number; /* its session's; of a shared provider one of its own */
+	uint64_t number; /* its session's; of one that is in none, one of its own */
+	uint64_t workspace; /* that its chamber may show; 0: none */
 	enum child_kind kind;
 	uint32_t index; /* into the runtimes or providers of `config` */
 	enum child_state state;
@@ -168,6 +183,7 @@ struct session {
 	uint64_t half_at_ms;
 	struct alarm alarm; /* the next instant that matters */
 	TAILQ_ENTRY(session) link; /* broker.sessions */
+	RB_ENTRY(session) by_id; /* broker.session_tree */
 };
 
 /* What a turn adds to an operation. */
@@ -247,6 +263,21 @@ struct operation {
 	struct fields common; /* to all its records */
 	/* on their way to the disk, with a callback that names this operation */
 	unsigned records;
+	RB_ENTRY(operation) by_id; /* broker.operation_tree */
+	/* in an acquired session (sandbox_queue.c); NULL: in none, and nothing below is used */
+	struct sandbox *sandbox;
+	struct payload *payload; /* what it does there, until it has begun; NULL: a turn */
+	enum operation_state state;
+	bool queued; /* in sandbox.queue */
+	bool at_work; /* a change to a file: its request is the workspace's */
+	size_t queued_bytes;
+	uint32_t timeout_ms; /* from its start, not from its admission (OP-8) */
+	uint64_t accepted_at_ms, started_at_ms, ended_at_ms; /* wall clock; 0: not yet */
+	/* a failure that says more than its ending: code and words; NULL: there is none */
+	const char *code;
+	char failure[256];
+	struct buf result; /* packed: what a file operation came to */
+	TAILQ_ENTRY(operation) queue; /* sandbox.queue */
 };
 
 enum call_state {
@@ -291,6 +322,9 @@ struct client {
 	bool counted;
 	struct event *silence; /* until hello: then it is dropped; NULL: it may take its time */
 	bool listing; /* process.list is not answered yet */
+	LIST_HEAD(, waiting) waiting; /* for sessions: sandbox.c */
+	unsigned nwaiting;
+	LIST_HEAD(, request) requests; /* for files: workspace_requests.c */
 	TAILQ_ENTRY(client) entry; /* broker.clients */
 };
 
@@ -333,6 +367,12 @@ struct broker {
 	bool late; /* what is not on record by now never will be */
 	TAILQ_HEAD(, shared) shared; /* of each configuration that something began under */
 	TAILQ_HEAD(, session) sessions;
+	RB_HEAD(session_tree, session) session_tree; /* the same, by number */
+	RB_HEAD(operation_tree, operation) operation_tree; /* theirs, by id */
+	size_t nsessions; /* of them, without a sandbox */
+	size_t queued_bytes; /* of what waits in sandboxes */
+	RB_HEAD(workspace_tree, workspace) workspaces; /* with a child, by its number */
+	struct sandboxes *sandboxes;
 	TAILQ_HEAD(, client) clients;
 	unsigned gateway_links; /* of them */
 	TAILQ_HEAD(, principal) principals;
@@ -390,6 +430,20 @@ bool state_grants_attach(struct broker *b);
 
 /* ---- client.c ------------------------------------------------------------------------- */
 
+/* Why something is not done, as a link's error slot has it. */
+struct refusal {
+	const char *code, *message;
+	bool retryable;
+};
+
+extern const struct refusal refusal_not_ready, refusal_no_journal, refusal_no_memory;
+
+static inline void
+refusal_send(struct client *c, uint32_t msgid, const struct refusal *no)
+{
+	link_refuse(c->link, msgid, no->code, no->message, no->retryable);
+}
+
 /* Takes `fd`; the rest is CONTROL_CLIENT's. */
 void client_create(struct broker *b, int fd, const struct control *c);
 
@@ -436,6 +490,9 @@ void grants_finish(struct broker *b);
  */
 void operation_submit(struct client *c, uint32_t msgid, const struct msg_operation_submit *m);
 
+/* "turn", "command", ...: as protocol.def has it. */
+const char *operation_kind_name(enum operation_kind kind);
+
 /* The open operation `id` (any, if `id` is empty); NULL if there is none. */
 struct operation *operation_find(struct broker *b, struct slice id);
 
@@ -457,6 +514,11 @@ bool operation_may_output(const struct operation *op);
  * after the record, and begins to close the session.
  */
 void operation_end(struct operation *op, enum ending ending);
+/* Of how it ended, as the client is told; "" of one that is completed. */
+const char *operation_code(const struct operation *op);
+/* operation_result.c: appends the body of its terminal event. */
+void operation_pack_terminal(
+    struct buf *b, const struct operation *op, bool completed, bool recorded);
 /* After the last record of a session: frees. */
 void operation_destroy(struct operation *op);
 
@@ -469,6 +531,12 @@ void session_on_link(
 void session_on_started(struct broker *b, const struct control *c);
 void session_on_refused(struct broker *b, const struct control *c);
 void session_on_exit(struct broker *b, const struct control *c);
+/* Does it serve calls, and is of no session or one of a session's helpers? */
+static inline bool
+child_serves(const struct child *c)
+{
+	return c->kind == CHILD_PROVIDER || c->kind == CHILD_WORKSPACE;
+}
 /* The operation has ended: children are told, then killed after `grace_ms`. */
 void session_close(struct session *s, uint64_t grace_ms);
 /*
@@ -497,6 +565,10 @@ child_provider(const struct child *c)
 
 /* ---- turn.c --------------------------------------------------------------------------- */
 
+/* Is it a text of 1 to 256 bytes without control characters? */
+bool turn_trace_is_plain(struct slice trace);
+/* Its deadline is set, now: when it drains. */
+void turn_set_drain(struct operation *op);
 /* What is wrong with the form of a submission of a turn (TU-10); NULL: nothing. */
 const char *turn_submit_fault(const struct msg_operation_submit *m);
 /* Fills op->turn; returns 0 or -ENOMEM. */

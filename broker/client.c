@@ -5,6 +5,8 @@
 
 #include <event2/event.h>
 
+#include "broker/sandbox.h"
+#include "broker/workspace.h"
 #include "common/log.h"
 #include "common/util.h"
 #include "common/walk.h"
@@ -22,6 +24,8 @@ client_operation(struct client *c, struct slice id)
 {
 	struct operation *op = operation_find(c->broker, id);
 
+	if (op != NULL && op->sandbox != NULL)
+		return principal_sees(c->principal, op->sandbox->owner) ? op : NULL;
 	return op != NULL && op->client == c ? op : NULL;
 }
 
@@ -36,9 +40,7 @@ handle_submit(struct client *c, const struct message *m)
 {
 	const struct msg_operation_submit *s = &m->u.operation_submit;
 
-	if (s->has_session)
-		link_refuse(c->link, m->msgid, "not_found", "there is no such session", false);
-	else if (!principal_is_operator(c->principal))
+	if (!s->has_session && !principal_is_operator(c->principal))
 		link_refuse(c->link, m->msgid, "permission_denied",
 		    "an operation without a session is the operator's: acquire a session",
 		    false);
@@ -238,6 +240,14 @@ static const struct handler {
 	{ MSG_input_write, NEED_PRINCIPAL, handle_input },
 	{ MSG_input_close, NEED_PRINCIPAL, handle_input_close },
 	{ MSG_output_close, NEED_PRINCIPAL, handle_output_close },
+	{ MSG_session_acquire, NEED_PRINCIPAL, sandbox_handle },
+	{ MSG_session_show, NEED_PRINCIPAL, sandbox_handle },
+	{ MSG_session_list, NEED_PRINCIPAL, sandbox_handle },
+	{ MSG_session_release, NEED_PRINCIPAL, sandbox_handle },
+	{ MSG_session_heartbeat, NEED_PRINCIPAL, sandbox_handle },
+	{ MSG_file_list, NEED_PRINCIPAL, workspace_handle },
+	{ MSG_file_read, NEED_PRINCIPAL, workspace_handle },
+	{ MSG_file_stat, NEED_PRINCIPAL, workspace_handle },
 	{ MSG_process_list, NEED_OPERATOR, handle_list },
 	{ MSG_grant_issue, NEED_OPERATOR, grants_handle },
 	{ MSG_grant_revoke, NEED_OPERATOR, grants_handle },
@@ -397,6 +407,7 @@ client_on_end(
 	client_forget_silence(c);
 	process_forget(c);
 	grants_forget(c);
+	sandbox_forget_client(c);
 	free(c);
 	if (b->settled && TAILQ_EMPTY(&b->clients))
 		event_base_loopexit(b->base, NULL);

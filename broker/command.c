@@ -23,7 +23,7 @@
 static void
 provider_log(struct child *c, const uint8_t *p, size_t n)
 {
-	const char *id = child_provider(c)->id;
+	const char *id = c->kind == CHILD_PROVIDER ? child_provider(c)->id : "of a workspace";
 	size_t line = n > 0 && p[n - 1] == '\n' ? n - 1 : n, before = c->logged_bytes;
 
 	if (c->broker->now_ms - c->logged_from_ms >= PROVIDER_LOG_MS) {
@@ -46,7 +46,7 @@ pipe_on_readable(evutil_socket_t fd, short events, void *arg)
 	static uint8_t chunk[OUTPUT_CHUNK_MAX]; /* one thread, and never held over a return */
 	struct pipe *p = arg;
 	struct child *c = p->child;
-	struct operation *op = c->kind != CHILD_PROVIDER ? c->session->operation : NULL;
+	struct operation *op = !child_serves(c) ? c->session->operation : NULL;
 	ssize_t n;
 
 	(void)events;
@@ -141,7 +141,7 @@ drain_log(struct child *c)
 void
 pipe_drain(struct child *c)
 {
-	if (c->kind == CHILD_PROVIDER) {
+	if (child_serves(c)) {
 		drain_log(c);
 		return;
 	}
@@ -245,7 +245,7 @@ command_input_end(struct child *c)
 void
 command_signal(struct child *c, unsigned signo)
 {
-	struct control signal = { .verb = CONTROL_SIGNAL, .kind = CHILD_COMMAND,
+	struct control signal = { .verb = CONTROL_SIGNAL, .kind = c->kind,
 		.session = c->session->id, .index = c->index, .error = (int32_t)signo,
 		.generation = c->session->operation->config->generation };
 

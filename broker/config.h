@@ -32,6 +32,8 @@ struct config_runtime {
 	const char *id, *version;
 	enum operation_kind kind;
 	bool learn; /* its calls are learned, not refused */
+	bool builtin; /* a command that takes what it runs from its link */
+	bool workspace; /* its chamber shows the session's */
 	struct slice metadata; /* of its manifest, packed; empty: none */
 };
 
@@ -55,6 +57,7 @@ struct config_provider {
 	const char *id;
 	bool shared; /* one for all sessions */
 	uint32_t concurrency; /* calls it runs at once, 1.. */
+	bool workspace; /* it serves the session's: never shared */
 };
 
 struct config_tool {
@@ -84,6 +87,9 @@ struct config {
 	uint32_t max_steps, max_tool_calls; /* defaults and ceilings of a turn */
 	uint32_t timeout_ms; /* a turn's default and ceiling; 0 for a command: none */
 	uint32_t drain_grace_ms, kill_grace_ms;
+	uint32_t sessions; /* that clients may have acquired at once; 0: none */
+	uint32_t queue; /* operations that may wait in one of them */
+	uint32_t operation_timeout_ms; /* of an operation in one: default and ceiling */
 	uint32_t operator; /* uid (D-18) */
 	uint64_t generation;	/* how many the daemon had before it */
 	uint64_t started_at_ms; /* wall clock: issuedAt of grants that do not say */

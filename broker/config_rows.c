@@ -10,6 +10,9 @@
 #include "broker/grant_wire.h"
 #include "common/util.h"
 
+#define QUEUE_DEFAULT		     32 /* OP-8 */
+#define OPERATION_TIMEOUT_DEFAULT_MS 300000
+
 /* What the last failure was about: one configuration is read at a time. */
 static char fault_row[384];
 static char fault_rule[512];
@@ -186,6 +189,14 @@ take_broker(struct config_reader *r, const struct message *m)
 	c->drain_grace_ms = (uint32_t)b->drainGraceMs;
 	c->kill_grace_ms = (uint32_t)b->killGraceMs;
 	c->operator=(uint32_t) b->operator;
+	c->sessions = b->has_sessions ? (uint32_t)b->sessions : 0;
+	c->queue = b->has_queue ? (uint32_t)b->queue : QUEUE_DEFAULT;
+	c->operation_timeout_ms = b->has_operationTimeoutMs ? (uint32_t)b->operationTimeoutMs
+							    : OPERATION_TIMEOUT_DEFAULT_MS;
+	if (c->queue == 0)
+		config_fail(r, "queue", "is 0");
+	if (c->operation_timeout_ms == 0)
+		config_fail(r, "operationTimeoutMs", "is 0");
 	c->generation = b->has_generation ? b->generation : 0;
 	c->started_at_ms = b->has_startedAt ? b->startedAt : 0;
 	return r->error;
@@ -203,6 +214,10 @@ take_runtime(struct config_reader *r, const struct message *m)
 	out->version = config_take_text(r, "version", in->version);
 	out->kind = in->kind;
 	out->learn = in->has_learn && in->learn;
+	out->builtin = in->has_builtin && in->builtin;
+	out->workspace = out->builtin || (in->has_workspace && in->workspace);
+	if (out->builtin && out->kind != operation_kind_command)
+		config_fail(r, "builtin", "is true for a turn");
 	if (in->has_metadata)
 		out->metadata = take_packed(r, in->metadata);
 	return r->error;
@@ -221,6 +236,9 @@ take_provider(struct config_reader *r, const struct message *m)
 	out->concurrency = (uint32_t)in->concurrency;
 	if (out->concurrency == 0)
 		config_fail(r, "concurrency", "is 0");
+	out->workspace = in->has_workspace && in->workspace;
+	if (out->workspace && out->shared)
+		config_fail(r, "workspace", "is true for a shared provider");
 	return r->error;
 }
 

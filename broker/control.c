@@ -6,6 +6,7 @@
 
 #include <event2/event.h>
 
+#include "broker/sandbox.h"
 #include "broker/shared.h"
 #include "common/log.h"
 #include "common/util.h"
@@ -132,6 +133,15 @@ handle_shutdown(struct broker *b, const struct control *c, int fds[CONTROL_FDS_M
 	broker_shutdown(b, ENDING_shutdown);
 }
 
+static void
+handle_workspace(
+    struct broker *b, const struct control *c, int fds[CONTROL_FDS_MAX], unsigned n)
+{
+	(void)fds;
+	(void)n;
+	sandbox_on_workspace(b, c);
+}
+
 static const struct {
 	enum control_verb verb;
 	void (*handle)(struct broker *, const struct control *, int[CONTROL_FDS_MAX], unsigned);
@@ -148,6 +158,9 @@ static const struct {
 	{ CONTROL_NO_SEGMENT, handle_no_segment },
 	{ CONTROL_PROCESSES, handle_processes },
 	{ CONTROL_CONFIG, handle_config },
+	{ CONTROL_WORKSPACE_MADE, handle_workspace },
+	{ CONTROL_WORKSPACE_GONE, handle_workspace },
+	{ CONTROL_WORKSPACE_FOUND, handle_workspace },
 };
 
 static void
@@ -178,6 +191,7 @@ control_lost(struct broker *b)
 	TAILQ_FOREACH (s, &b->sessions, link)
 		session_orphan(s);
 	shared_orphan_all(b);
+	sandboxes_orphan_all(b);
 	broker_check_settled(b);
 }
 

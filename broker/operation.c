@@ -1,10 +1,14 @@
 #include "broker/broker.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/payload.h"
+#include "broker/sandbox.h"
+#include "common/clock.h"
 #include "common/limits.h"
 #include "common/log.h"
 #include "common/stop.h"
@@ -95,15 +99,33 @@ operation_output(struct operation *op, enum stream stream, const uint8_t *p, siz
 
 /* ---- admission ------------------------------------------------------------------------ */
 
+const char *
+operation_kind_name(enum operation_kind kind)
+{
+	return protocol_desc(MSG_operation_submit)->fields[0].names[kind];
+}
+
+static int
+operation_compare(const struct operation *a, const struct operation *b)
+{
+	return strcmp(a->id, b->id);
+}
+
+TREE_GENERATE(operation_tree, operation, by_id, operation_compare)
+
 struct operation *
 operation_find(struct broker *b, struct slice id)
 {
-	struct session *s;
+	const struct session *first = TAILQ_FIRST(&b->sessions);
+	struct operation key;
 
-	TAILQ_FOREACH (s, &b->sessions, link)
-		if (id.n == 0 || slice_is(id, s->operation->id))
-			return s->operation;
-	return NULL;
+	if (id.n == 0)
+		return first != NULL ? first->operation : NULL;
+	if (id.n >= sizeof key.id || memchr(id.p, '\0', id.n) != NULL)
+		return NULL;
+	memcpy(key.id, id.p, id.n);
+	key.id[id.n] = '\0';
+	return RB_FIND(operation_tree, &b->operation_tree, &key);
 }
 
 static int
@@ -112,8 +134,8 @@ runtime_find(const struct config *config, const struct msg_operation_submit *m)
 	int found = -1;
 
 	for (size_t i = 0; i < config->nruntimes; i++) {
-		if (config->runtimes[i].kind != m->kind)
-			continue;
+		if (config->runtimes[i].kind != m->kind || config->runtimes[i].builtin)
+			continue; /* a built-in one runs what a session's queue brings */
 		if (m->has_runtime && slice_is(m->runtime, config->runtimes[i].id))
 			return (int)i;
 		if (!m->has_runtime && found >= 0)
@@ -147,6 +169,7 @@ submit_on_record(void *arg, bool ok)
 	}
 	STOP_POINT("broker.accepted_durable");
 	op->accepted = true;
+	op->accepted_at_ms = clock_wall_ms();
 	if (op->client != NULL)
 		link_reply(
 		    op->client->link, MSG_operation_submit_reply, op->submit_msgid, &reply);
@@ -156,7 +179,9 @@ submit_on_record(void *arg, bool ok)
 	if (!op->ended) {
 		operation_event(op, event_type_accepted, &body);
 		STOP_POINT("broker.accepted_told");
-		if (op->kind == operation_kind_turn)
+		if (op->sandbox != NULL)
+			sandbox_next(op->sandbox);
+		else if (op->kind == operation_kind_turn)
 			turn_admit(op);
 		else
 			session_start(op->session);
@@ -174,9 +199,32 @@ shrink(uint64_t limit, bool has, uint64_t asked)
 	return (uint32_t)(limit == 0 || asked < limit ? asked : limit);
 }
 
+static void
+trace_set(struct operation *op, const struct msg_operation_submit *m)
+{
+	if (m->has_trace)
+		memcpy(op->trace, m->trace.p, m->trace.n); /* plain: turn_submit_fault() */
+	else if (op->sandbox != NULL && op->sandbox->trace != NULL)
+		snprintf(op->trace, sizeof op->trace, "%s", op->sandbox->trace);
+	else
+		broker_mint(op->trace, "t");
+}
+
+/* What it does, beside its time: false if memory is out. */
+static bool
+work_set(struct operation *op, const struct msg_operation_submit *m)
+{
+	if (m->kind == operation_kind_turn)
+		return turn_create(op, m) == 0;
+	if (op->sandbox == NULL)
+		return true;
+	op->payload = payload_create(m);
+	return op->payload != NULL;
+}
+
 static struct operation *
 operation_create(struct client *c, uint32_t msgid, const struct msg_operation_submit *m,
-    uint32_t runtime)
+    uint32_t runtime, struct sandbox *sandbox)
 {
 	struct broker *b = c->broker;
 	struct operation *op = calloc(1, sizeof *op);
@@ -186,6 +234,8 @@ operation_create(struct client *c, uint32_t msgid, const struct msg_operation_su
 	if (op == NULL)
 		return NULL;
 	op->broker = b;
+	op->sandbox = sandbox;
+	op->queued_bytes = payload_bytes(m);
 	op->config = config_hold(b->config);
 	op->client = c;
 	op->owner = principal_hold(c->principal);
@@ -194,23 +244,22 @@ operation_create(struct client *c, uint32_t msgid, const struct msg_operation_su
 	op->submit_msgid = msgid;
 	op->has_input = op->wants_input = m->has_input && m->input;
 	op->block_end = EVENT_BLOCK;
-	op->deadline_at_ms = timeout_ms == 0 ? 0 : b->now_ms + timeout_ms;
+	if (sandbox != NULL) /* a deadline comes with its start */
+		op->timeout_ms = sandbox_timeout_ms(sandbox, b->config, m);
+	else
+		op->deadline_at_ms = timeout_ms == 0 ? 0 : b->now_ms + timeout_ms;
 	TAILQ_INIT(&op->calls);
 	broker_mint(op->id, "op");
-	if (m->has_trace)
-		memcpy(op->trace, m->trace.p, m->trace.n); /* plain: turn_submit_fault() */
-	else
-		broker_mint(op->trace, "t");
-	if (m->kind == operation_kind_turn && turn_create(op, m) < 0) {
-		operation_destroy(op);
-		return NULL;
-	}
-	if (record_common(&op->common, op) == 0)
+	trace_set(op, m);
+	if (work_set(op, m) && record_common(&op->common, op) == 0)
 		op->session = session_create(b, op);
 	if (op->session == NULL) {
 		operation_destroy(op);
 		return NULL;
 	}
+	RB_INSERT(operation_tree, &b->operation_tree, op);
+	if (sandbox != NULL)
+		sandbox_enqueue(op);
 	return op;
 }
 
@@ -219,32 +268,21 @@ operation_destroy(struct operation *op)
 {
 	if (op == NULL)
 		return;
+	if (op->session != NULL)
+		RB_REMOVE(operation_tree, &op->broker->operation_tree, op);
 	turn_destroy(op->turn);
+	payload_destroy(op->payload);
+	buf_finish(&op->result);
 	buf_finish(&op->common.packed);
 	principal_release(op->broker, op->owner);
 	reload_release(op->broker, op->config);
 	free(op);
 }
 
-static size_t
-sessions_count(const struct broker *b)
-{
-	const struct session *s;
-	size_t n = 0;
-
-	TAILQ_FOREACH (s, &b->sessions, link)
-		n++;
-	return n;
-}
-
-struct refusal {
-	const char *code, *message;
-	bool retryable;
-};
-
-static const struct refusal not_ready = { "unavailable",
+const struct refusal refusal_no_memory = { "resource_exhausted", "out of memory", true };
+const struct refusal refusal_not_ready = { "unavailable",
 	"Caisson is ending or not ready; try again", true };
-static const struct refusal no_journal = { "audit_unavailable",
+const struct refusal refusal_no_journal = { "audit_unavailable",
 	"the journal cannot be written, so nothing may start; see the log", true };
 static const struct refusal no_such_runtime = { "not_found",
 	"no runtime of this kind has that id; ids are those of the configuration", false };
@@ -260,43 +298,49 @@ static const struct refusal *
 submit_refusal(struct broker *b, const struct msg_operation_submit *m, int runtime)
 {
 	if (!b->ready || b->shutting_down)
-		return &not_ready;
+		return &refusal_not_ready;
 	if (!journal_available(b->journal))
-		return &no_journal;
+		return &refusal_no_journal;
 	if (runtime < 0)
 		return m->has_runtime ? &no_such_runtime : &which_runtime;
 	if (m->kind == operation_kind_turn && m->has_input && m->input)
 		return &no_input;
-	return sessions_count(b) >= SESSIONS_MAX ? &too_many : NULL;
+	return b->nsessions >= SESSIONS_MAX ? &too_many : NULL;
 }
 
 void
 operation_submit(struct client *c, uint32_t msgid, const struct msg_operation_submit *m)
 {
 	struct broker *b = c->broker;
+	struct sandbox *sandbox = NULL;
 	int runtime = runtime_find(b->config, m);
-	const struct refusal *no = submit_refusal(b, m, runtime);
-	const char *fault = turn_submit_fault(m);
+	const struct refusal *no = m->has_session
+	    ? sandbox_refusal(c, m, &sandbox, &runtime) : submit_refusal(b, m, runtime);
+	const char *fault = payload_fault(m);
 	struct operation *op;
 	struct record r;
 	uint8_t digest[32];
 
 	STOP_POINT("broker.submit_received");
 	if (no != NULL) {
-		link_refuse(c->link, msgid, no->code, no->message, no->retryable);
+		refusal_send(c, msgid, no);
 		return;
 	}
+	if (fault == NULL)
+		fault = turn_submit_fault(m);
 	if (fault != NULL) { /* there is no turn (TU-10) */
 		link_refuse(c->link, msgid, "invalid_argument", fault, false);
 		return;
 	}
-	op = operation_create(c, msgid, m, (uint32_t)runtime);
+	op = operation_create(c, msgid, m, (uint32_t)runtime, sandbox);
 	if (op == NULL) {
 		link_refuse(c->link, msgid, "resource_exhausted", "out of memory", true);
 		return;
 	}
 	record_init(&r, b, op, "operation.accepted");
-	RECORD_TEXT(&r.m, detail, m->kind == operation_kind_turn ? "turn" : "command");
+	RECORD_TEXT(&r.m, detail, operation_kind_name(m->kind));
+	if (sandbox != NULL)
+		RECORD_TEXT(&r.m, principal, c->principal->id);
 	if (op->config->runtimes[runtime].learn)
 		RECORD_TEXT(&r.m, mode, "learn");
 	r.m.has_sequence = true;
@@ -315,99 +359,6 @@ operation_submit(struct client *c, uint32_t msgid, const struct msg_operation_su
 
 /* ---- the one ending ------------------------------------------------------------------- */
 
-static void
-message_pack(struct buf *b, const struct operation *op, bool recorded)
-{
-	const struct ending_desc *e =
-	    ending_desc(recorded ? op->ending : ENDING_audit_unavailable);
-	const struct limit_desc *limit =
-	    op->ending == ENDING_limit ? limit_desc(op->exit.limit) : NULL;
-	char detail[256], text[512];
-
-	cause_detail(op, detail, sizeof detail);
-	if (recorded && limit != NULL)
-		snprintf(text, sizeof text, "%s: %s", limit->name, limit->text);
-	else if (recorded && op->ending == ENDING_start_failed && op->layer == LAYER_DEATHS)
-		snprintf(text, sizeof text,
-		    "%" PRIu64 " processes of this runtime died as they started; it is started "
-		    "again within %d s: the log of caissond and caisson audit say how they "
-		    "ended",
-		    op->deaths, START_WINDOW_MS / 1000);
-	else if (!recorded)
-		snprintf(text, sizeof text, "%s; what it became is here, and nowhere on record",
-		    e->doc);
-	else
-		snprintf(text, sizeof text, "%s%s%s%s", e->doc, detail[0] != '\0' ? ": " : "",
-		    op->ending == ENDING_exited ? "status " : "", detail);
-	pack_str(b, text);
-}
-
-static void
-command_pack(struct buf *b, const struct operation *op)
-{
-	const struct exit_facts *x = &op->exit;
-	bool known = x->kind == EXIT_EXITED || x->kind == EXIT_SIGNALED;
-
-	pack_map(b, 3u + known);
-	if (known) {
-		pack_str(b, x->kind == EXIT_EXITED ? "exitCode" : "signal");
-		pack_int(b, x->status);
-	}
-	pack_str(b, "cause");
-	cause_pack(b, op);
-	pack_str(b, "timedOut");
-	pack_bool(b, op->ending == ENDING_deadline);
-	pack_str(b, "usage");
-	usage_pack(b, x);
-}
-
-static void
-result_pack(struct buf *b, const struct operation *op)
-{
-	if (op->turn != NULL) {
-		pack_str(b, "turn");
-		turn_pack_result(op, b);
-	} else {
-		pack_str(b, "command");
-		command_pack(b, op);
-	}
-}
-
-static void
-terminal_pack(struct buf *b, const struct operation *op, bool completed, bool recorded)
-{
-	const struct ending_desc *e =
-	    ending_desc(recorded ? op->ending : ENDING_audit_unavailable);
-	/* A command has it with its result; a turn, if its worker's end was what ended it. */
-	bool used = op->turn != NULL && op->exit.kind != EXIT_NONE;
-
-	if (completed) {
-		pack_map(b, 1);
-		result_pack(b, op);
-		return;
-	}
-	pack_map(b, 4u + !recorded + used);
-	pack_str(b, "code");
-	pack_str(b, e->operation_code);
-	pack_str(b, "message");
-	message_pack(b, op, recorded);
-	pack_str(b, "cause");
-	if (recorded) {
-		cause_pack(b, op);
-	} else {
-		pack_map(b, 1);
-		pack_str(b, "kind");
-		pack_str(b, e->cause);
-		pack_str(b, "recorded");
-		pack_bool(b, false);
-	}
-	if (used) {
-		pack_str(b, "usage");
-		usage_pack(b, &op->exit);
-	}
-	result_pack(b, op);
-}
-
 /* Keeps the terminal event for a client that attaches late, in place of the oldest. */
 static struct ended *
 ended_next(struct broker *b)
@@ -424,7 +375,7 @@ operation_tell(struct operation *op)
 {
 	struct broker *b = op->broker;
 	bool recorded = op->recorded;
-	bool completed = recorded && ending_desc(op->ending)->operation_code[0] == '\0';
+	bool completed = recorded && operation_code(op)[0] == '\0';
 	struct msg_operation_event e = { .has_body = true };
 	struct ended *kept;
 
@@ -435,7 +386,7 @@ operation_tell(struct operation *op)
 	if (!op->accepted)
 		return; /* the refusal was the answer */
 	kept = ended_next(b);
-	terminal_pack(&kept->body, op, completed, recorded);
+	operation_pack_terminal(&kept->body, op, completed, recorded);
 	memcpy(kept->id, op->id, sizeof kept->id);
 	kept->type = completed ? event_type_completed : event_type_failed;
 	e.type = kept->type;
@@ -507,8 +458,10 @@ ended_record(struct operation *op)
 	if (detail[0] != '\0')
 		RECORD_TEXT(&r.m, detail, detail);
 	RECORD_TEXT(&r.m, status, op->turn != NULL ? op->turn->status : e->cause);
+	if (op->code != NULL)
+		RECORD_TEXT(&r.m, reason, op->code);
 	r.m.has_outcome = true;
-	r.m.outcome = e->operation_code[0] == '\0' ? record_outcome_succeeded
+	r.m.outcome = operation_code(op)[0] == '\0' ? record_outcome_succeeded
 	    : op->ending == ENDING_canceled	 ? record_outcome_canceled
 						 : record_outcome_failed;
 	if (op->turn != NULL && strcmp(op->turn->status, "failed") == 0)
@@ -550,8 +503,11 @@ operation_end(struct operation *op, enum ending ending)
 	 * (D-2). */
 	op->ending = op->turn != NULL && op->turn->ask != NULL ? ENDING_completed : ending;
 	call_interrupt_all(op);
-	if (op->turn != NULL) {
+	if (op->turn != NULL)
 		turn_conclude(op);
+	if (op->sandbox != NULL)
+		sandbox_on_ended(op);
+	if (op->turn != NULL) {
 		escalate_record(op);
 		turn_record(op);
 	}

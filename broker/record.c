@@ -7,6 +7,7 @@
 
 #include <seccomp.h>
 
+#include "broker/sandbox.h"
 #include "common/clock.h"
 #include "common/hex.h"
 #include "common/util.h"
@@ -60,6 +61,8 @@ say_common(struct msg_record *m, const struct operation *op)
 	RECORD_TEXT(m, operation, op->id);
 	RECORD_TEXT(m, trace, op->trace);
 	RECORD_TEXT(m, runtime, config->runtimes[op->runtime].id);
+	if (op->sandbox != NULL)
+		RECORD_TEXT(m, session, op->sandbox->id);
 	if (op->turn != NULL) {
 		RECORD_TEXT(m, actor, op->turn->agent);
 		RECORD_TEXT(m, purpose, op->turn->context.purpose);

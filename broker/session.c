@@ -7,9 +7,26 @@
 
 #include "broker/place.h"
 #include "broker/provider.h"
+#include "broker/sandbox.h"
 #include "broker/shared.h"
 #include "common/stop.h"
 #include "common/util.h"
+
+static int
+session_compare(const struct session *a, const struct session *b)
+{
+	return a->id < b->id ? -1 : a->id > b->id;
+}
+
+TREE_GENERATE(session_tree, session, by_id, session_compare)
+
+struct session *
+session_find(struct broker *b, uint64_t id)
+{
+	struct session key = { .id = id };
+
+	return RB_FIND(session_tree, &b->session_tree, &key);
+}
 
 /* ---- its children --------------------------------------------------------------------- */
 
@@ -33,7 +50,7 @@ child_ask(struct child *c)
 {
 	struct control spawn = {
 		.verb = CONTROL_SPAWN, .kind = c->kind, .session = c->number, .index = c->index,
-		.generation = c->config->generation,
+		.generation = c->config->generation, .workspace = c->workspace,
 	};
 
 	if (c->kind == CHILD_COMMAND && c->session->operation->has_input)
@@ -66,7 +83,7 @@ child_kill(struct child *c)
 		return;
 	c->killed = true;
 	/* What ended the worker is nothing that a provider did. */
-	kill.cause = c->kind == CHILD_PROVIDER ? ENDING_released : kill_cause(c->session);
+	kill.cause = child_serves(c) ? ENDING_released : kill_cause(c->session);
 	control_tell(c->broker, &kill);
 }
 
@@ -105,7 +122,8 @@ session_kill(struct session *s)
 static bool
 session_is_over(const struct session *s)
 {
-	if (!s->closing || !s->operation->told || s->operation->records > 0)
+	if (!s->closing || !s->operation->told || s->operation->records > 0 ||
+	    s->operation->at_work)
 		return false;
 	if (!child_is_gone(&s->worker) || s->worker.out.fd >= 0 || s->worker.err.fd >= 0)
 		return false;
@@ -122,12 +140,16 @@ session_destroy(struct session *s)
 
 	STOP_POINT("broker.session_over");
 	TAILQ_REMOVE(&b->sessions, s, link);
+	RB_REMOVE(session_tree, &b->session_tree, s);
+	b->nsessions -= s->operation->sandbox == NULL;
 	pipe_close(&s->worker.in);
 	buf_finish(&s->worker.input);
 	for (size_t i = 0; i < s->operation->config->nproviders; i++)
 		provider_finish(&s->providers[i]);
 	alarm_clear(&s->alarm);
 	shared_leave(s->shared);
+	if (s->operation->sandbox != NULL)
+		sandbox_on_over(s->operation);
 	operation_destroy(s->operation);
 	free(s->providers);
 	free(s->lanes);
@@ -138,8 +160,18 @@ session_destroy(struct session *s)
 void
 broker_check_settled(struct broker *b)
 {
-	if (b->shutting_down && TAILQ_EMPTY(&b->sessions) && shared_stop_all(b))
+	if (b->shutting_down && TAILQ_EMPTY(&b->sessions) && shared_stop_all(b) &&
+	    sandboxes_stop_all(b))
 		b->on_settled(b);
+}
+
+/* Its end of the link is not its to close: a turn's worker, and a command's before that has
+ * become the command. */
+static bool
+speaks(const struct session *s)
+{
+	return s->worker.kind == CHILD_TURN &&
+	    (s->operation->kind == operation_kind_turn || s->operation->payload != NULL);
 }
 
 /* What ended a worker whose end is complete, where nothing else did before. */
@@ -152,7 +184,7 @@ worker_ending(const struct session *s)
 		return ENDING_runtime_protocol_violation;
 	if (x->cause != ENDING_none && x->cause < ENDING_MAX)
 		return (enum ending)x->cause;
-	if (s->operation->kind == operation_kind_command && x->kind != EXIT_UNKNOWN)
+	if (!speaks(s) && x->kind != EXIT_UNKNOWN)
 		return ENDING_completed;
 	return x->kind == EXIT_EXITED ? ENDING_exited
 	    : x->kind == EXIT_SIGNALED ? ENDING_signaled
@@ -189,7 +221,7 @@ session_check_worker(struct session *s)
 	if (w->state == CHILD_GONE && quiet)
 		session_worker_over(s);
 	else if (s->half_at_ms == 0 &&
-	    (w->state == CHILD_GONE || (w->kind == CHILD_TURN && w->link == NULL)))
+	    (w->state == CHILD_GONE || (speaks(s) && w->link == NULL)))
 		s->half_at_ms = s->broker->now_ms + EXIT_HALF_MS;
 }
 
@@ -312,6 +344,8 @@ session_create(struct broker *b, struct operation *op)
 {
 	struct session *s = calloc(1, sizeof *s);
 	size_t n = op->config->nproviders;
+	uint64_t workspace =
+	    op->sandbox != NULL && op->sandbox->has_workspace ? op->sandbox->number : 0;
 
 	if (s == NULL)
 		return NULL;
@@ -329,17 +363,23 @@ session_create(struct broker *b, struct operation *op)
 		free(s);
 		return NULL;
 	}
+	/* In a sandbox a command comes over the link, too: its worker becomes it. */
 	child_init(&s->worker, b, op->config,
-	    op->kind == operation_kind_turn ? CHILD_TURN : CHILD_COMMAND, op->runtime);
+	    op->kind == operation_kind_turn || op->sandbox != NULL ? CHILD_TURN : CHILD_COMMAND,
+	    op->runtime);
+	s->worker.workspace = workspace;
 	s->worker.session = s;
 	s->worker.number = s->id;
 	for (size_t i = 0; i < n; i++) {
 		provider_init(&s->providers[i], b, op->config, (uint32_t)i);
 		s->providers[i].session = s;
 		s->providers[i].number = s->id;
+		s->providers[i].workspace = workspace;
 		lane_init(&s->lanes[i]);
 	}
 	TAILQ_INSERT_TAIL(&b->sessions, s, link);
+	RB_INSERT(session_tree, &b->session_tree, s);
+	b->nsessions += op->sandbox == NULL;
 	return s;
 }
 
@@ -363,7 +403,7 @@ session_close(struct session *s, uint64_t grace_ms)
 	struct operation *op = s->operation;
 	uint64_t at = s->broker->now_ms + grace_ms;
 	struct msg_operation_abort abort = { .operation = slice_of(op->id) };
-	struct control term = { .verb = CONTROL_SIGNAL, .kind = CHILD_COMMAND,
+	struct control term = { .verb = CONTROL_SIGNAL, .kind = s->worker.kind,
 		.session = s->id, .index = s->worker.index, .error = 15,
 		.generation = op->config->generation };
 
@@ -394,7 +434,7 @@ session_close(struct session *s, uint64_t grace_ms)
 void
 session_on_stream_end(struct child *c)
 {
-	if (c->kind == CHILD_PROVIDER)
+	if (child_serves(c))
 		return;
 	session_check_worker(c->session);
 	session_arm(c->session);

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "broker/provider.h"
+#include "broker/sandbox.h"
 #include "broker/shared.h"
+#include "broker/workspace.h"
 #include "common/log.h"
 #include "common/util.h"
 
@@ -17,17 +19,15 @@ static const struct link_handler worker_handler;
 static struct child *
 child_find(struct broker *b, const struct control *c)
 {
-	struct session *s;
+	struct session *s = session_find(b, c->session);
 
-	TAILQ_FOREACH (s, &b->sessions, link) {
-		if (s->id != c->session)
-			continue;
-		if (c->kind == CHILD_PROVIDER)
-			return c->index < s->operation->config->nproviders
-				   ? &s->providers[c->index]
-				   : NULL;
+	if (c->kind == CHILD_WORKSPACE)
+		return workspace_find(b, c->session);
+	if (s != NULL && c->kind == CHILD_PROVIDER)
+		return c->index < s->operation->config->nproviders ? &s->providers[c->index]
+								    : NULL;
+	if (s != NULL)
 		return c->kind == s->worker.kind ? &s->worker : NULL;
-	}
 	return c->kind == CHILD_PROVIDER ? shared_find(b, c->session, c->index) : NULL;
 }
 
@@ -36,6 +36,8 @@ child_take_link(struct child *c, int fd)
 {
 	if (c->kind == CHILD_PROVIDER)
 		return provider_take_link(c, fd);
+	if (c->kind == CHILD_WORKSPACE)
+		return workspace_take_link(c, fd);
 	c->link =
 	    link_open(c->broker->base, fd, ROLE_BROKER, ROLE_WORKER, &worker_handler, c);
 	return c->link != NULL ? 0 : -ENOMEM;
@@ -53,7 +55,7 @@ session_on_link(
 	if (child == NULL || child->state != CHILD_ASKED || child->linked)
 		return;
 	s = child->session;
-	wanted = child->kind == CHILD_PROVIDER ? 2 : child->kind == CHILD_TURN ? 3
+	wanted = child_serves(child) ? 2 : child->kind == CHILD_TURN ? 3
 	    : s->operation->has_input ? 3 : 2;
 	if (nfds != wanted) {
 		log_error("a child came with %u descriptors instead of %u", nfds, wanted);
@@ -65,12 +67,12 @@ session_on_link(
 		r |= child_take_link(child, steal_fd(&fds[i++]));
 	else if (s->operation->has_input)
 		r |= pipe_write(&child->in, child, steal_fd(&fds[i++]));
-	if (child->kind != CHILD_PROVIDER)
+	if (!child_serves(child))
 		r |= pipe_read(&child->out, child, steal_fd(&fds[i++]), stream_stdout);
 	r |= pipe_read(&child->err, child, steal_fd(&fds[i++]), stream_stderr);
 	if (r != 0) {
 		log_error("cannot take a child's link: out of memory");
-		if (child->kind != CHILD_PROVIDER)
+		if (!child_serves(child))
 			operation_end(s->operation, ENDING_host_lost);
 		child_kill(child);
 	}
@@ -99,6 +101,10 @@ session_on_refused(struct broker *b, const struct control *c)
 	child->exit = c->exit;
 	if (child->kind == CHILD_PROVIDER) {
 		provider_on_refused(child, c);
+		return;
+	}
+	if (child->kind == CHILD_WORKSPACE) {
+		workspace_on_refused(child, c);
 		return;
 	}
 	op = child->session->operation;
@@ -149,6 +155,10 @@ session_on_exit(struct broker *b, const struct control *c)
 		provider_on_exit(child, c);
 		return;
 	}
+	if (child->kind == CHILD_WORKSPACE) {
+		workspace_on_exit(child, c);
+		return;
+	}
 	worker_record(child);
 	pipe_close(&child->in);
 	session_flow(child->session);
@@ -197,7 +207,13 @@ worker_on_message(struct link *l, const struct message *m, void *arg)
 
 	broker_tick(op->broker);
 	switch (m->type) {
-	case MSG_hello: turn_run(op); return;
+	case MSG_hello:
+		if (op->kind == operation_kind_turn)
+			turn_run(op);
+		else
+			sandbox_run_command(op);
+		return;
+	case MSG_command_run_reply: sandbox_on_command(op, m); return;
 	case MSG_operation_run_reply: turn_on_outcome(op, m); return;
 	case MSG_tool_invoke: id = u->tool_invoke.operation; break;
 	case MSG_event_emit: id = u->event_emit.operation; break;

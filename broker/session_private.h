@@ -18,6 +18,8 @@ void child_kill(struct child *c);
 bool child_is_gone(const struct child *c);
 /* The supervisor is gone, and so is it. */
 void child_orphan(struct child *c);
+/* The session of that number; NULL if there is none. */
+struct session *session_find(struct broker *b, uint64_t id);
 /* The whole session, now. */
 void session_kill(struct session *s);
 /* A half of the worker's end may have come: acts when both have. */

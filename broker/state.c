@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/sandbox.h"
 #include "common/log.h"
 #include "common/stop.h"
 #include "common/util.h"
@@ -68,6 +69,15 @@ prior_read_calls(struct prior *p, struct slice list)
 	return true;
 }
 
+static enum operation_kind
+kind_named(struct slice name)
+{
+	for (int k = operation_kind_command; k <= operation_kind_renameFile; k++)
+		if (slice_is(name, operation_kind_name((enum operation_kind)k)))
+			return (enum operation_kind)k;
+	return operation_kind_turn;
+}
+
 static bool
 prior_read(struct broker *b, struct value map)
 {
@@ -89,8 +99,7 @@ prior_read(struct broker *b, struct value map)
 	p->broker = b;
 	text_copy(p->id, sizeof p->id, v);
 	if (value_get(map.raw, "kind", &v) && v.type == VALUE_STR)
-		p->kind = slice_is(v.bytes, "command") ? operation_kind_command
-							: operation_kind_turn;
+		p->kind = kind_named(v.bytes);
 	if (value_get(map.raw, "sequence", &v) && v.type == VALUE_UINT)
 		p->sequence = v.uint;
 	if (value_get(map.raw, "cause", &v) && v.type == VALUE_STR)
@@ -231,6 +240,11 @@ prior_result(struct buf *b, const struct prior *p)
 		pack_map(b, 1);
 		pack_str(b, "status");
 		pack_str(b, p->status[0] != '\0' ? p->status : "failed");
+		return;
+	}
+	if (p->kind != operation_kind_command) {
+		pack_str(b, operation_kind_name(p->kind));
+		pack_map(b, 0);
 		return;
 	}
 	known = prior_exit(p, &name, &status);
@@ -455,6 +469,17 @@ state_ask(struct link *l, uint64_t cursor)
 	link_request(l, MSG_state_load, &m, &msgid);
 }
 
+/* A session that was acquired, by the record of that: its lease begins anew. */
+static int
+session_read(struct broker *b, struct slice map)
+{
+	struct msg_record m = { 0 };
+	struct fault fault;
+	int r = protocol_unpack(map.p, map.n, MSG_record, &m, &fault);
+
+	return r < 0 ? r : sandbox_restore(b, &m);
+}
+
 static void
 state_on_page(struct broker *b, struct link *l, const struct msg_state_load_reply *page)
 {
@@ -468,6 +493,8 @@ state_on_page(struct broker *b, struct link *l, const struct msg_state_load_repl
 		r = state_grants_read(b, page);
 	if (r == 0)
 		r = state_asks_read(b, page);
+	if (r == 0 && page->has_sessions)
+		r = state_each_map(b, page->sessions, session_read);
 	if (r < 0) {
 		log_error("the ledger's state makes no sense, or is too large");
 		link_close(l);

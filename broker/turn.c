@@ -9,6 +9,16 @@
 #include "common/clock.h"
 #include "common/walk.h"
 
+void
+turn_set_drain(struct operation *op)
+{
+	uint32_t grace_ms = op->config->drain_grace_ms;
+
+	if (op->deadline_at_ms != 0 && grace_ms > 0)
+		op->turn->drain_at_ms =
+		    op->deadline_at_ms > grace_ms ? op->deadline_at_ms - grace_ms : 1;
+}
+
 int
 turn_create(struct operation *op, const struct msg_operation_submit *m)
 {
@@ -50,9 +60,7 @@ turn_create(struct operation *op, const struct msg_operation_submit *m)
 		buf_add(&t->state, m->state.p, m->state.n);
 	if (m->has_metadata)
 		buf_add(&t->input_metadata, m->metadata.p, m->metadata.n);
-	if (op->deadline_at_ms != 0 && config->drain_grace_ms > 0)
-		t->drain_at_ms = op->deadline_at_ms > config->drain_grace_ms
-		    ? op->deadline_at_ms - config->drain_grace_ms : 1;
+	turn_set_drain(op);
 	return t->message.failed || t->state.failed || t->input_metadata.failed ? -ENOMEM
 	    : 0;
 }

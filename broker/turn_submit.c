@@ -28,6 +28,12 @@ is_plain(struct slice s, size_t max)
 	return text_is_plain(text, max);
 }
 
+bool
+turn_trace_is_plain(struct slice trace)
+{
+	return is_plain(trace, NAME_MAX_SIZE);
+}
+
 /* A list of at most `max` names, none twice? */
 static bool
 are_names(struct slice list, size_t max)

@@ -98,6 +98,8 @@ void host_config_alone(struct host *h);
 
 /* host_workspace.c.  0 or a negative errno, with a line in the log. */
 int host_open_workspaces(struct host *h);
+/* As many sessions as `c` lets be open, from now on. */
+void host_limit_sessions(struct host *h, const struct conf_namespace *c);
 int host_workspace(struct host *h, const struct control *c);
 int host_workspace_drop(struct host *h, const struct control *c);
 

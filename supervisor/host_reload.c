@@ -88,8 +88,7 @@ answer(struct host *h, int error, const struct control *c)
 		return;
 	}
 	h->config = offered;
-	if (h->workspaces)
-		workspaces_limit(h->workspaces, offered->sessions.max);
+	host_limit_sessions(h, offered);
 	h->o.facts.timeout_ms = h->offered_timeout_ms;
 	h->o.facts.generation = h->generations - 1;
 	children_config_take(h->children, h->stage == STAGE_RUNNING);

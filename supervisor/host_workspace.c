@@ -1,6 +1,7 @@
 /* The workspaces of a daemon's sessions: what its broker orders, and is told. */
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "common/log.h"
 #include "supervisor/host_private.h"
@@ -24,6 +25,36 @@ static const struct workspaces_handler handler = {
 	.on_idle = workspaces_on_idle,
 };
 
+/* Here, for each of a session's two chambers: its processes, pipes, group, uid, plan. */
+#define SESSION_FILES 24
+#define OTHER_FILES   1024 /* services, clients, who waits */
+
+/*
+ * Sessions at rest need none, and what cannot be started says why: a warning is all that it is
+ * worth.  The broker's are a third of ours.
+ */
+static void
+check_descriptors(const struct conf_namespace *c)
+{
+	uint64_t wanted = c->sessions.max * SESSION_FILES + OTHER_FILES;
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < wanted)
+		log_warn("sessions.max: %ju sessions at work may need %ju descriptors, and the hard "
+			 "limit is %ju: fewer may be at work at once (LimitNOFILE=%ju, or ulimit -Hn)",
+		    (uintmax_t)c->sessions.max, (uintmax_t)wanted, (uintmax_t)limit.rlim_cur,
+		    (uintmax_t)wanted);
+}
+
+void
+host_limit_sessions(struct host *h, const struct conf_namespace *c)
+{
+	if (!h->workspaces)
+		return;
+	workspaces_limit(h->workspaces, c->sessions.max);
+	check_descriptors(c);
+}
+
 int
 host_open_workspaces(struct host *h)
 {
@@ -31,6 +62,7 @@ host_open_workspaces(struct host *h)
 	    h->o.run->workspaces, h->config->sessions.max, &handler, h);
 	if (h->workspaces) {
 		children_show(h->children, h->workspaces);
+		check_descriptors(h->config);
 		return 0;
 	}
 	log_error("cannot read %s: %s", h->o.run->workspaces, strerror(errno));

@@ -12,9 +12,9 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
-#define LISTEN_MAX	  256 /* connections at once */
-#define LISTEN_OTHERS_MAX 128 /* of them, of uids that are not the operator */
-#define LISTEN_UID_MAX	  32  /* of one such uid */
+#define LISTEN_MAX	  2048 /* connections at once */
+#define LISTEN_OTHERS_MAX 1024 /* of them, of uids that are not the operator */
+#define LISTEN_UID_MAX	  128  /* of one such uid */
 #define LISTEN_ERROR_MAX  512 /* SOCKET_NAME_ERROR_MAX */
 /* The base has so many: accepting comes last, after the end of a broker that is in the same
  * turn of the loop, so that nobody is handed to one that is gone. */

@@ -61,8 +61,28 @@ lock_one(int dir, uid_t uid)
 	return steal_fd(&fd);
 }
 
-int
-uid_claim_in(const char *path, const struct uid_range *range, struct uid_claim *ret)
+/*
+ * Those of the range that this process holds, by their last 16 bits: they need no look at their
+ * locks, which are what counts.  A thousand chambers would make each claim a thousand calls.
+ */
+static uint64_t held[(1u << 16) / 64];
+
+static bool
+is_held(uid_t uid)
+{
+	return held[(uid & 0xffff) / 64] >> uid % 64 & 1;
+}
+
+static void
+set_held(uid_t uid, bool on)
+{
+	uint64_t bit = 1ull << uid % 64, *word = &held[(uid & 0xffff) / 64];
+
+	*word = on ? *word | bit : *word & ~bit;
+}
+
+static int
+claim_in(const char *path, const struct uid_range *range, bool skip, struct uid_claim *ret)
 {
 	cleanup_fd int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	int fd;
@@ -72,6 +92,8 @@ uid_claim_in(const char *path, const struct uid_range *range, struct uid_claim *
 	if (dir < 0)
 		return -errno;
 	for (unsigned i = 0; i < range->count; i++) {
+		if (skip && is_held(range->first + i))
+			continue;
 		fd = lock_one(dir, range->first + i);
 		if (fd == -EWOULDBLOCK)
 			continue;
@@ -85,8 +107,16 @@ uid_claim_in(const char *path, const struct uid_range *range, struct uid_claim *
 }
 
 int
+uid_claim_in(const char *path, const struct uid_range *range, struct uid_claim *ret)
+{
+	return claim_in(path, range, false, ret);
+}
+
+int
 uid_claim(const struct uid_range *range, struct uid_claim *ret)
 {
+	int r;
+
 	if (mkdir(UID_DIR_PARENT, 0755) == 0)
 		/* sockets lie there: whatever the umask says */
 		(void)chmod(UID_DIR_PARENT, 0755);
@@ -94,13 +124,18 @@ uid_claim(const struct uid_range *range, struct uid_claim *ret)
 		return -errno;
 	if (mkdir(UID_DIR, 0700) < 0 && errno != EEXIST)
 		return -errno;
-	return uid_claim_in(UID_DIR, range, ret);
+	r = claim_in(UID_DIR, range, true, ret);
+	if (r == 0)
+		set_held(ret->uid, true);
+	return r;
 }
 
 void
 uid_release(struct uid_claim *claim)
 {
-	if (claim->lock_fd >= 0)
+	if (claim->lock_fd >= 0) {
+		set_held(claim->uid, false);
 		close(claim->lock_fd);
+	}
 	*claim = UID_CLAIM_NONE;
 }

@@ -104,10 +104,10 @@ fi
 
 # It knows nothing of __attribute__((cleanup)), hence of no leak; gcc checks formats better.
 if command -v cppcheck >/dev/null; then
-	queue=/usr/include/bsd/sys/queue.h
+	queue=/usr/include/bsd/sys/queue.h tree=/usr/include/bsd/sys/tree.h
 	cppcheck --quiet --std=c11 --enable=warning,portability --inline-suppr --error-exitcode=1 \
 		--suppress=memleak --suppress=invalidPrintfArgType_uint \
-		--library=tools/cppcheck.cfg --include="$queue" -I. -D_GNU_SOURCE \
+		--library=tools/cppcheck.cfg --include="$queue" --include="$tree" -I. -D_GNU_SOURCE \
 		-D__x86_64__ '-DVERSION="0"' '-DLIBEXECDIR="/"' -j 2 \
 		$folders tools examples || fault "lint: cppcheck"
 else

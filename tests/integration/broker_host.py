@@ -31,9 +31,10 @@ FIELDS = ("verb kind session index error cause layer flags uid gid pid generatio
           "x_cpu x_peak x_read x_written x_processes").split()
 SEGMENT, LEDGER, CLIENT, LINK, STARTED, REFUSED, EXIT, PING, SHUTDOWN, NO_SEGMENT = range(1, 11)
 CONFIG = 12
+MADE, GONE, FOUND = 13, 14, 15  # workspaces
 READY, PONG, SPAWN, KILL, SIGNAL, MORE, SETTLED = range(32, 39)
-CONFIG_TAKEN, CONFIG_OVER = 42, 43
-TURN, COMMAND, PROVIDER = 1, 2, 3
+CONFIG_TAKEN, CONFIG_OVER, WORKSPACE, WORKSPACE_DROP = range(42, 46)
+TURN, COMMAND, PROVIDER, FILES = 1, 2, 3, 4
 FROM_SOCKET, FROM_GATEWAY = 2, 8  # flags of CONTROL_CLIENT
 EXITED, SIGNALED = 1, 2
 
@@ -111,7 +112,7 @@ class Child:
             os.set_blocking(w, False)
             self.stdin = r
             theirs.append(w)
-        for name in ["stderr"] if spawn["kind"] == PROVIDER else ["stdout", "stderr"]:
+        for name in ["stderr"] if spawn["kind"] in (PROVIDER, FILES) else ["stdout", "stderr"]:
             r, w = os.pipe()
             os.set_blocking(r, False)
             setattr(self, name, w)
@@ -152,8 +153,10 @@ class Child:
 
 class Host:
     def __init__(self, worker=None, provider=None, command=None, segment=None, state=None,
-                 auto_segment=True, program_path=None, env=(), **config):
-        self.functions = {TURN: worker, PROVIDER: provider, COMMAND: command}
+                 auto_segment=True, program_path=None, env=(), files=None, **config):
+        self.functions = {TURN: worker, PROVIDER: provider, COMMAND: command, FILES: files}
+        self.workspaces, self.dropped = [], []
+        self.workspace_error = 0
         self.children, self.kills, self.signals = [], [], []
         self.directory = tempfile.TemporaryDirectory(prefix="caisson-test-")
         self.segment = segment or self.new_segment
@@ -254,6 +257,12 @@ class Host:
                 self.answers.put(c)
             elif c["verb"] == CONFIG_OVER:
                 self.over.append(c["generation"])
+            elif c["verb"] == WORKSPACE:
+                self.workspaces.append(c["workspace"])
+                self.tell(MADE, workspace=c["workspace"], error=self.workspace_error)
+            elif c["verb"] == WORKSPACE_DROP:
+                self.dropped.append(c["workspace"])
+                self.tell(GONE, workspace=c["workspace"])
             elif c["verb"] == MORE:
                 self.wanted.append(c["index"])
                 if self.auto_segment:

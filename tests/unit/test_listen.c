@@ -15,6 +15,7 @@
 
 #include <check.h>
 
+#include "common/rlimit.h"
 #include "common/util.h"
 
 static char dir[64], path[96], err[LISTEN_ERROR_MAX];
@@ -48,6 +49,7 @@ setup(void)
 	snprintf(path, sizeof(path), "%s/d.sock", dir);
 	base = event_base_new();
 	ck_assert_int_eq(event_base_priority_init(base, LISTEN_PRIORITIES), 0);
+	rlimit_raise_descriptors(); /* two for each connection */
 	ntaken = 0;
 	l = NULL;
 }

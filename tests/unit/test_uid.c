@@ -58,6 +58,33 @@ START_TEST(claims_are_distinct_and_come_to_an_end)
 }
 END_TEST
 
+/* By the machine's own locks: what this process holds is passed over, and comes back. */
+START_TEST(claims_of_the_machine_are_distinct_and_used_again)
+{
+	const struct uid_range range = { 0x70008000, 64 };
+	struct uid_claim c[20], again;
+	uid_t freed;
+	int i, j;
+
+	if (geteuid() != 0) {
+		fprintf(stderr, "skip: test_uid: only root claims a uid of the machine\n");
+		return;
+	}
+	for (i = 0; i < 20; i++) {
+		ck_assert_int_eq(uid_claim(&range, &c[i]), 0);
+		for (j = 0; j < i; j++)
+			ck_assert_uint_ne(c[i].uid, c[j].uid);
+	}
+	freed = c[7].uid;
+	uid_release(&c[7]);
+	ck_assert_int_eq(uid_claim(&range, &again), 0);
+	ck_assert_uint_eq(again.uid, freed);
+	uid_release(&again);
+	for (i = 0; i < 20; i++)
+		uid_release(&c[i]);
+}
+END_TEST
+
 START_TEST(a_claim_ends_with_the_process_that_holds_it)
 {
 	const struct uid_range range = { 700, 1 };
@@ -157,6 +184,7 @@ main(void)
 
 	tcase_add_checked_fixture(t, make_dir, drop_dir);
 	tcase_add_test(t, claims_are_distinct_and_come_to_an_end);
+	tcase_add_test(t, claims_of_the_machine_are_distinct_and_used_again);
 	tcase_add_test(t, a_claim_ends_with_the_process_that_holds_it);
 	tcase_add_loop_test(t, a_range_with_root_in_it_is_refused, 0, 4);
 	tcase_add_test(t, a_link_in_the_place_of_a_lock_is_refused);

@@ -291,6 +291,135 @@ START_TEST(a_broker_that_is_gone_hears_of_nothing)
 }
 END_TEST
 
+/* ---- what untrusted programs leave ------------------------------------------------- */
+
+#define DEPTH 3000 /* far longer than any path may be */
+
+static void
+leave_names(int at)
+{
+	char name[256];
+	int c;
+
+	for (c = 1; c < 256; c++) {
+		if (c == '/' || c == '.')
+			continue;
+		snprintf(name, sizeof(name), "%c-\n\033[2J", c);
+		close(openat(at, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+	}
+	memset(name, 'n', 255);
+	name[255] = '\0';
+	ck_assert_int_eq(mkdirat(at, name, 0700), 0);
+	ck_assert_int_eq(mkdirat(at, "...", 0700), 0);
+	ck_assert_int_eq(mkdirat(at, "-rf *", 0700), 0);
+}
+
+static void
+leave_links(int at, const char *outside)
+{
+	char to[96];
+
+	snprintf(to, sizeof(to), "%s/kept", outside);
+	ck_assert_int_eq(symlinkat(outside, at, "outside"), 0);
+	ck_assert_int_eq(symlinkat("..", at, "up"), 0);
+	ck_assert_int_eq(symlinkat("self", at, "self"), 0);
+	ck_assert_int_eq(symlinkat("/nonexistent", at, "nowhere"), 0);
+	ck_assert_int_eq(linkat(AT_FDCWD, to, at, "hard", 0), 0);
+	ck_assert_int_eq(linkat(AT_FDCWD, to, at, "harder", 0), 0);
+	ck_assert_int_eq(mkfifoat(at, "fifo", 0600), 0);
+}
+
+/* What its owner has taken every right from. */
+static void
+leave_closed(int at)
+{
+	ck_assert_int_eq(mkdirat(at, "closed", 0700), 0);
+	ck_assert_int_eq(mkdirat(at, "closed/in it", 0700), 0);
+	close(openat(at, "closed/in it/x", O_WRONLY | O_CREAT | O_CLOEXEC, 0));
+	ck_assert_int_eq(fchmodat(at, "closed/in it", 0, 0), 0);
+	ck_assert_int_eq(fchmodat(at, "closed", 0, 0), 0);
+	ck_assert_int_eq(mkdirat(at, "read only", 0700), 0);
+	close(openat(at, "read only/x", O_WRONLY | O_CREAT | O_CLOEXEC, 0400));
+	ck_assert_int_eq(fchmodat(at, "read only", 0500, 0), 0);
+}
+
+static void
+leave_depth(int at)
+{
+	int i, fd = fcntl(at, F_DUPFD_CLOEXEC, 0), next;
+
+	for (i = 0; i < DEPTH; i++) {
+		ck_assert_int_eq(mkdirat(fd, "deep", 0700), 0);
+		next = openat(fd, "deep", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		ck_assert_int_ge(next, 0);
+		close(fd);
+		fd = next;
+	}
+	close(openat(fd, "x", O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+	close(fd);
+}
+
+START_TEST(whatever_is_in_one_goes_with_it_and_nothing_else)
+{
+	char outside[80], kept[96];
+	struct stat st;
+	int at;
+
+	snprintf(outside, sizeof(outside), "%s/outside", dir);
+	snprintf(kept, sizeof(kept), "%s/kept", outside);
+	ck_assert_int_eq(mkdir(outside, 0700), 0);
+	close(open(kept, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+	make(1);
+	make(2);
+	write_into("0000000000000002/mine");
+	at = openat(dir_fd, "0000000000000001", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	ck_assert_int_ge(at, 0);
+	leave_names(at);
+	leave_links(at, outside);
+	leave_closed(at);
+	leave_depth(at);
+	ck_assert_int_eq(fchmod(at, 0), 0); /* its own root, too */
+	close(at);
+	told_count = 0;
+	ck_assert_int_eq(workspaces_drop(all, 1), 0);
+	ck_assert(!workspaces_idle(all) && told_count == 0);
+	while (told_count == 0)
+		turn();
+	check_told(CONTROL_WORKSPACE_GONE, 1, 0);
+	ck_assert(!is_there("0000000000000001") && is_there("0000000000000002/mine"));
+	ck_assert_int_eq(stat(kept, &st), 0);
+	ck_assert_uint_eq(st.st_nlink, 1);
+	ck_assert_int_eq(idles, 1);
+}
+END_TEST
+
+/* Each is a chamber: few at once, and none is forgotten. */
+START_TEST(many_that_go_at_once_all_go)
+{
+	char name[32];
+	uint64_t n;
+
+	for (n = 1; n <= 30; n++) {
+		make(n);
+		snprintf(name, sizeof(name), "%016jx/x", (uintmax_t)n);
+		write_into(name);
+	}
+	told_count = 0;
+	for (n = 1; n <= 30; n++)
+		ck_assert_int_eq(workspaces_drop(all, n), 0);
+	while (told_count < 30 || !workspaces_idle(all))
+		turn();
+	for (n = 0; n < 30; n++) {
+		ck_assert_uint_eq(told[n].verb, CONTROL_WORKSPACE_GONE);
+		ck_assert_int_eq(told[n].error, 0);
+	}
+	workspaces_destroy(all);
+	open_all();
+	workspaces_on_ready(all);
+	ck_assert_int_eq(told_count, 0);
+}
+END_TEST
+
 /* ---- children that show one -------------------------------------------------------- */
 
 static void
@@ -458,6 +587,8 @@ all_tests(TCase *orders, TCase *starts, TCase *shown)
 	tcase_add_test(starts, the_next_start_finds_what_is_ours_and_nothing_else);
 	tcase_add_test(starts, one_that_cannot_be_removed_is_left_for_the_next_start);
 	tcase_add_test(starts, a_broker_that_is_gone_hears_of_nothing);
+	tcase_add_test(starts, whatever_is_in_one_goes_with_it_and_nothing_else);
+	tcase_add_test(starts, many_that_go_at_once_all_go);
 	tcase_add_test(shown, a_runtime_reads_and_writes_its_session_s_alone);
 	tcase_add_test(shown, one_that_is_shown_is_not_dropped);
 	tcase_add_test(shown, a_child_shows_only_what_was_made_for_sessions);

@@ -1,0 +1,286 @@
+#include "broker/sandbox.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/stop.h"
+
+/*
+ * How a session comes to be: its workspace is made, its record is durable, then it is
+ * answered; and how it comes back with the broker after the one that made it.
+ */
+
+static const struct refusal no_such_runtime = { "not_found",
+	"no runtime has that id; ids are those of the configuration", false };
+static const struct refusal which_runtime = { "not_found",
+	"several runtimes are configured, or none: name one", false };
+static const struct refusal one_command = { "failed_precondition",
+	"this runtime runs its one command: it has no sessions, see caisson exec", false };
+static const struct refusal none_configured = { "failed_precondition",
+	"no sessions can be acquired here: see sessions.max in the configuration", false };
+static const struct refusal too_many = { "resource_exhausted",
+	"as many sessions are open as may be; release one", true };
+static const struct refusal too_many_yours = { "resource_exhausted",
+	"this principal has as many sessions open as it may; release one", true };
+static const struct refusal not_yours = { "permission_denied",
+	"this principal may not acquire sessions of this runtime", false };
+static const struct refusal zero_limit = { "invalid_argument",
+	"leaseMs, timeoutMs and queue are at least 1, or left out", false };
+static const struct refusal bad_trace = { "invalid_argument",
+	"trace: is no text of 1 to 256 bytes without control characters", false };
+static const struct refusal no_workspace = { "unavailable",
+	"its workspace cannot be made; see the log of caissond", true };
+
+/* ---- its record ----------------------------------------------------------------------- */
+
+static void
+lease_begin(struct sandbox *sb)
+{
+	lease_renew(&sb->lease, sb->broker->now_ms);
+	if (sb->lease.ms != 0)
+		alarm_set(sb->broker->alarms, &sb->alarm, sb->lease.until_ms);
+}
+
+/* What a session is for, in its record: whatever the configuration says by then. */
+static const char *
+shape_name(bool turn, bool workspace)
+{
+	return turn ? workspace ? "turn with workspace" : "turn"
+		    : workspace ? "command with workspace" : "command";
+}
+
+static bool
+is_shape(struct slice text, bool turn, bool workspace)
+{
+	return slice_is(text, shape_name(turn, workspace));
+}
+
+int
+sandbox_restore(struct broker *b, const struct msg_record *m)
+{
+	uint64_t number = m->has_session ? sandbox_id_number(m->session) : 0;
+	struct principal *owner;
+	struct sandbox *sb;
+
+	if (number == 0 || !m->has_runtime || !m->has_principal || !m->has_timeoutMs ||
+	    !m->has_queue || !m->has_detail)
+		return -EINVAL;
+	if (sandbox_numbered(b, number) != NULL)
+		return 0; /* a page that is told again */
+	owner = principal_named(b, m->principal);
+	sb = owner != NULL ? sandbox_create(b, number, m->runtime, owner) : NULL;
+	if (sb == NULL)
+		return -ENOMEM;
+	principal_session_open(owner, true);
+	sb->state = sandbox_state_ready;
+	sb->acquired_at_ms = m->at;
+	sb->timeout_ms = (uint32_t)m->timeoutMs;
+	sb->queue_max = (uint32_t)m->queue;
+	sb->lease.ms = m->has_leaseMs ? (uint32_t)m->leaseMs : 0;
+	sb->kind = is_shape(m->detail, false, true) || is_shape(m->detail, false, false)
+	    ? operation_kind_command : operation_kind_turn;
+	sb->has_workspace =
+	    is_shape(m->detail, false, true) || is_shape(m->detail, true, true);
+	if (m->has_trace && (sb->trace = slice_dup(m->trace)) == NULL)
+		return -ENOMEM;
+	lease_begin(sb);
+	return 0;
+}
+
+/* ---- acquire -------------------------------------------------------------------------- */
+
+void
+sandbox_record_init(struct record *r, const struct sandbox *sb, const char *type)
+{
+	record_init(r, sb->broker, NULL, type);
+	RECORD_TEXT(&r->m, session, sb->id);
+	RECORD_TEXT(&r->m, principal, sb->owner->id);
+	RECORD_TEXT(&r->m, runtime, sb->runtime);
+}
+
+static void
+sandbox_fail(struct sandbox *sb, const char *detail, const struct refusal *no)
+{
+	sb->state = sandbox_state_failed;
+	sb->detail = detail;
+	sandbox_answer(sb, no);
+	sandbox_close(sb, true);
+}
+
+static void
+acquired_on_record(void *arg, bool ok)
+{
+	struct sandbox *sb = arg;
+
+	broker_tick(sb->broker);
+	sb->recording = false;
+	if (!ok) { /* nobody has it, and nothing of it has begun */
+		sandbox_fail(sb, "audit_unavailable", &refusal_no_journal);
+		return;
+	}
+	STOP_POINT("broker.session_durable");
+	sb->state = sandbox_state_ready;
+	lease_begin(sb);
+	sandbox_answer(sb, NULL);
+}
+
+/* What a broker that takes over has to know of it. */
+static void
+acquired_record(struct sandbox *sb)
+{
+	struct record r;
+
+	sandbox_record_init(&r, sb, "session.acquired");
+	r.m.has_leaseMs = sb->lease.ms != 0;
+	r.m.leaseMs = sb->lease.ms;
+	r.m.has_timeoutMs = r.m.has_queue = true;
+	r.m.timeoutMs = sb->timeout_ms;
+	r.m.queue = sb->queue_max;
+	RECORD_TEXT(
+	    &r.m, detail, shape_name(sb->kind == operation_kind_turn, sb->has_workspace));
+	if (sb->trace != NULL)
+		RECORD_TEXT(&r.m, trace, sb->trace);
+	sb->acquired_at_ms = r.m.at;
+	sb->recording = true;
+	if (record_append(&r, JOURNAL_EFFECT, acquired_on_record, sb) < 0)
+		acquired_on_record(sb, false);
+}
+
+static int
+find_runtime(const struct config *config, const struct msg_session_acquire *m)
+{
+	if (!m->has_runtime)
+		return config->nruntimes == 1 ? 0 : -1;
+	for (size_t i = 0; i < config->nruntimes; i++)
+		if (slice_is(m->runtime, config->runtimes[i].id))
+			return (int)i;
+	return -1;
+}
+
+static const struct refusal *
+acquire_refusal(struct client *c, const struct msg_session_acquire *m, int runtime)
+{
+	const struct broker *b = c->broker;
+	const struct config_runtime *r;
+
+	if (!b->ready || b->shutting_down)
+		return &refusal_not_ready;
+	if (!journal_available(b->journal))
+		return &refusal_no_journal;
+	if (runtime < 0)
+		return m->has_runtime ? &no_such_runtime : &which_runtime;
+	r = &b->config->runtimes[runtime];
+	if (!principal_may_runtime(c->principal, r->id))
+		return &not_yours;
+	if ((m->has_leaseMs && m->leaseMs == 0) || (m->has_timeoutMs && m->timeoutMs == 0) ||
+	    (m->has_queue && m->queue == 0))
+		return &zero_limit;
+	if (m->has_trace && !turn_trace_is_plain(m->trace))
+		return &bad_trace;
+	if (r->kind == operation_kind_command && !r->builtin)
+		return &one_command;
+	if (b->config->sessions == 0)
+		return &none_configured;
+	return sandboxes_open(b) >= b->config->sessions || sandboxes_open(b) >= SESSIONS_MAX
+	    ? &too_many : NULL;
+}
+
+/* Random, and never one that is known, or that stands for none. */
+static uint64_t
+new_number(struct broker *b)
+{
+	uint64_t number;
+
+	do
+		arc4random_buf(&number, sizeof number);
+	while (number == 0 || sandbox_numbered(b, number) != NULL);
+	return number;
+}
+
+static uint32_t
+smaller(uint32_t limit, bool has, uint64_t asked)
+{
+	return has && asked < limit ? (uint32_t)asked : limit;
+}
+
+void
+sandbox_handle_acquire(struct client *c, const struct message *message)
+{
+	const struct msg_session_acquire *m = &message->u.session_acquire;
+	struct broker *b = c->broker;
+	const struct config *config = b->config;
+	int runtime = find_runtime(config, m);
+	const struct refusal *no = acquire_refusal(c, m, runtime);
+	struct control make = { .verb = CONTROL_WORKSPACE };
+	struct sandbox *sb;
+
+	if (no != NULL) {
+		refusal_send(c, message->msgid, no);
+		return;
+	}
+	if (!principal_session_open(c->principal, false)) {
+		refusal_send(c, message->msgid, &too_many_yours);
+		return;
+	}
+	sb = sandbox_create(
+	    b, new_number(b), slice_of(config->runtimes[runtime].id), c->principal);
+	if (sb == NULL || (m->has_trace && (sb->trace = slice_dup(m->trace)) == NULL)) {
+		refusal_send(c, message->msgid, &refusal_no_memory);
+		if (sb != NULL)
+			sandbox_fail(sb, "failed", NULL);
+		else
+			principal_session_close(c->principal);
+		return;
+	}
+	sb->kind = config->runtimes[runtime].kind;
+	sb->timeout_ms = smaller(config->operation_timeout_ms, m->has_timeoutMs, m->timeoutMs);
+	sb->queue_max = smaller(config->queue, m->has_queue, m->queue);
+	sb->lease.ms = m->has_leaseMs ? (uint32_t)m->leaseMs : 0;
+	if (!sandbox_wait(sb, c, message->msgid, true)) {
+		sandbox_fail(sb, "failed", NULL);
+		return;
+	}
+	sb->has_workspace = config->runtimes[runtime].workspace;
+	if (!sb->has_workspace) {
+		acquired_record(sb);
+		return;
+	}
+	make.workspace = sb->number;
+	control_tell(b, &make);
+}
+
+static void
+on_made(struct broker *b, const struct control *c)
+{
+	struct sandbox *sb = sandbox_numbered(b, c->workspace);
+
+	if (sb == NULL || sb->state != sandbox_state_registering || sb->recording)
+		return;
+	if (c->error == 0) {
+		sb->has_files = true;
+		acquired_record(sb);
+		return;
+	}
+	log_error("the workspace of %s cannot be made: %s", sb->id, strerror(c->error));
+	sandbox_fail(sb, "failed", &no_workspace);
+}
+
+void
+sandbox_on_workspace(struct broker *b, const struct control *c)
+{
+	struct sandbox *sb = sandbox_numbered(b, c->workspace);
+	struct control drop = { .verb = CONTROL_WORKSPACE_DROP, .workspace = c->workspace };
+
+	if (c->verb == CONTROL_WORKSPACE_MADE)
+		on_made(b, c);
+	else if (c->verb == CONTROL_WORKSPACE_FOUND && (sb == NULL || sandbox_is_over(sb)))
+		control_tell(b, &drop); /* of a session that never was, or is over */
+	else if (c->verb == CONTROL_WORKSPACE_FOUND)
+		sb->has_files = true;
+	else if (c->verb == CONTROL_WORKSPACE_GONE && c->error != 0)
+		log_warn("a workspace cannot be removed, and stays until the next start: %s",
+		    strerror(c->error));
+}
