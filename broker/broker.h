@@ -11,6 +11,7 @@
  *   grants_issue.c     the operator gives one, grants_revoke.c: takes one away,
  *   grants_ask.c       lists them, and asks what would be decided
  *   reload.c       the configuration, and one that follows it
+ *   stats.c        how often what has happened (stats.h)
  *   process.c      what the supervisor says of the processes, for the operator
  *   operation.c    admission, numbered events, exactly one ending (D-2);
  *   operation_result.c what its last event says
@@ -56,6 +57,7 @@
 #include "broker/principal.h"
 #include "broker/replay.h"
 #include "broker/standing.h"
+#include "broker/stats.h"
 #include "common/alarm.h"
 #include "common/control.h"
 #include "common/endings.h"
@@ -357,6 +359,7 @@ struct broker {
 	TAILQ_HEAD(, revoking) revocations; /* whose record is not durable yet */
 	TAILQ_HEAD(, release) releases; /* of uses, likewise */
 	struct replay *replay;
+	struct stats stats;
 	struct buf scratch; /* for one event's body; empty between uses */
 	struct buf record; /* likewise for one record */
 	uint64_t now_ms; /* read once per loop turn: broker_tick() */

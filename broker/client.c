@@ -36,6 +36,12 @@ handle_prove(struct client *c, const struct message *m)
 }
 
 static void
+handle_stats(struct client *c, const struct message *m)
+{
+	stats_read(c, m->msgid);
+}
+
+static void
 handle_submit(struct client *c, const struct message *m)
 {
 	const struct msg_operation_submit *s = &m->u.operation_submit;
@@ -248,6 +254,7 @@ static const struct handler {
 	{ MSG_file_list, NEED_PRINCIPAL, workspace_handle },
 	{ MSG_file_read, NEED_PRINCIPAL, workspace_handle },
 	{ MSG_file_stat, NEED_PRINCIPAL, workspace_handle },
+	{ MSG_stats_read, NEED_NOTHING, handle_stats },
 	{ MSG_process_list, NEED_OPERATOR, handle_list },
 	{ MSG_grant_issue, NEED_OPERATOR, grants_handle },
 	{ MSG_grant_revoke, NEED_OPERATOR, grants_handle },
@@ -329,6 +336,7 @@ client_on_message(struct link *l, const struct message *m, void *arg)
 		client_forget_silence(c);
 		return;
 	}
+	c->broker->stats.requests += m->kind == MSG_REQUEST;
 	for (size_t i = 0; i < countof(handlers); i++) {
 		const struct handler *h = &handlers[i];
 
@@ -425,10 +433,20 @@ client_on_drained(struct link *l, void *arg)
 			pipe_resume(&s->worker);
 }
 
+static void
+client_on_refused(struct link *l, const char *code, void *arg)
+{
+	struct client *c = arg;
+
+	(void)l;
+	stats_on_refusal(&c->broker->stats, code);
+}
+
 static const struct link_handler client_handler = {
 	.on_message = client_on_message,
 	.on_end = client_on_end,
 	.on_drained = client_on_drained,
+	.on_refused = client_on_refused,
 };
 
 static bool
@@ -490,5 +508,6 @@ client_create(struct broker *b, int fd, const struct control *m)
 	}
 	TAILQ_INSERT_TAIL(&b->clients, c, entry);
 	b->gateway_links += gateway;
+	++*(gateway ? &b->stats.clients_gateway : &b->stats.clients_local);
 	principal_on_client(c);
 }

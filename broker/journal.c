@@ -74,6 +74,12 @@ someone_waits(struct journal *j)
 	return false;
 }
 
+uint64_t
+journal_syncs(const struct journal *j)
+{
+	return j->syncs;
+}
+
 bool
 journal_available(const struct journal *j)
 {

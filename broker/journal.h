@@ -116,6 +116,8 @@ int journal_append(struct journal *j, struct slice record, enum journal_class cl
 bool journal_lost(const struct journal *j);
 /* True while endings are kept that could not be written. */
 bool journal_holds(const struct journal *j);
+/* Times that the sync thread was asked for one. */
+uint64_t journal_syncs(const struct journal *j);
 /* True while effects may start. */
 bool journal_available(const struct journal *j);
 

@@ -75,6 +75,7 @@ struct journal {
 
 	struct waiter *ring; /* of cap waiters: records first_seq..next_seq - 1 */
 	size_t cap;
+	uint64_t syncs; /* that were asked for */
 	uint64_t first_seq, next_seq, sealed_seq, written_seq, synced_seq, asked_seq;
 };
 

@@ -191,6 +191,7 @@ void
 journal_ask_sync(struct journal *j)
 {
 	j->asked_seq = j->written_seq;
+	j->syncs++;
 	journal_sync_ask(j->sync, j->fd, j->written_seq);
 	watch_sync(j);
 }

@@ -272,6 +272,7 @@ principal_on_client_end(struct client *c)
 static void
 refuse_proof(struct client *c, uint32_t msgid, const char *code, const char *message)
 {
+	c->broker->stats.proofs_wrong += strcmp(code, "unauthenticated") == 0;
 	link_refuse(c->link, msgid, code, message, false);
 	if (++c->proofs_failed < PROOFS_FAILED_MAX)
 		return;
@@ -313,6 +314,7 @@ principal_prove(struct client *c, uint32_t msgid, const struct msg_principal_pro
 		refuse_proof(c, msgid, "resource_exhausted",
 		    "this principal has as many connections as it may; close one");
 	} else {
+		c->broker->stats.proofs_right++;
 		reply.principal = slice_of(p->id);
 		reply.operator = principal_is_operator(p);
 		link_reply(c->link, MSG_principal_prove_reply, msgid, &reply);

@@ -141,7 +141,10 @@ record_append(const struct record *r, enum journal_class class, journal_fn *done
 	ret = protocol_pack_with(&b->record, MSG_record, r->common, &r->m);
 	if (ret < 0)
 		return ret;
-	return journal_append(b->journal, buf_slice(&b->record), class, done, arg);
+	ret = journal_append(b->journal, buf_slice(&b->record), class, done, arg);
+	if (ret == 0)
+		stats_on_record(&b->stats, &r->m);
+	return ret;
 }
 
 /* The name of a system call; the caller frees it; NULL for a number nobody knows. */

@@ -58,6 +58,9 @@ child_ask(struct child *c)
 	c->state = CHILD_ASKED;
 	c->linked = c->killed = false;
 	memset(&c->exit, 0, sizeof c->exit);
+	++*(c->kind == CHILD_PROVIDER	   ? &c->broker->stats.children_providers
+		: c->kind == CHILD_WORKSPACE ? &c->broker->stats.children_workspaces
+					     : &c->broker->stats.children_workers);
 	control_tell(c->broker, &spawn);
 }
 

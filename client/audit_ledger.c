@@ -119,7 +119,10 @@ ledger_on_end(
 	l->link = NULL;
 }
 
-static const struct link_handler handler = { ledger_on_message, ledger_on_end, NULL };
+static const struct link_handler handler = {
+	.on_message = ledger_on_message,
+	.on_end = ledger_on_end,
+};
 
 static int
 spawn(struct audit_ledger *l, const char *path, int journal_fd, int index_fd)

@@ -129,7 +129,10 @@ inquiry_on_end(
 	settle(q);
 }
 
-static const struct link_handler link_handler = { inquiry_on_message, inquiry_on_end, NULL };
+static const struct link_handler link_handler = {
+	.on_message = inquiry_on_message,
+	.on_end = inquiry_on_end,
+};
 
 static void
 open_link(struct inquiry *q, int fd)

@@ -220,6 +220,8 @@ link_refuse(
 {
 	if (!can_queue(l))
 		return -EPIPE;
+	if (l->handler->on_refused != NULL)
+		l->handler->on_refused(l, code, l->arg);
 	compact_queue(l);
 	return queued_frame(l, protocol_refuse(&l->out, msgid, code, message, retryable));
 }

@@ -40,6 +40,8 @@ struct link_handler {
 	    struct link *l, enum link_end end, const struct fault *fault, int error, void *arg);
 	/* The out-queue has fallen below the mark given to link_watch(); may be NULL. */
 	void (*on_drained)(struct link *l, void *arg);
+	/* A request of the peer's was refused by link_refuse(); may be NULL. */
+	void (*on_refused)(struct link *l, const char *code, void *arg);
 };
 
 /*

@@ -295,7 +295,10 @@ peer_on_end(
 		event_base_loopbreak(s->base);
 }
 
-static const struct link_handler peer_handler = { peer_on_message, peer_on_end, NULL };
+static const struct link_handler peer_handler = {
+	.on_message = peer_on_message,
+	.on_end = peer_on_end,
+};
 
 /* Takes `fd`. */
 static int

@@ -9,8 +9,8 @@ import hashlib
 import os
 import unittest
 
-from broker_host import (DONE, FROM_GATEWAY, FROM_SOCKET, Host, grant, ok, principal, runtime,
-                         serve, tool)
+from broker_host import (DONE, FROM_GATEWAY, FROM_SOCKET, Host, grant, invoke, ok, principal,
+                         runtime, serve, tool)
 from wire import Closed, TIMEOUT, frame
 
 ALICE, BOB, ADMIN, CARD = "al-token-0123456789", "bob-token-0123456789", "adm-token", b"c" * 32
@@ -282,6 +282,60 @@ class Operator(Case):  # D-18
                 peer.notify(method, **{**params, "operation": operation})
         owner.call("operation.stop", operation=operation, kill=True)
         self.assertEqual(owner.finish()["type"], "failed")
+
+
+class Stats(Case):
+    def stats(self, peer):
+        return peer.call("stats.read")["stats"]
+
+    def test_the_gateway_itself_and_the_operator_may_read_them(self):
+        host = self.host()
+        for peer in (self.gateway(host), host.client(), self.proven(host, ADMIN)[0]):
+            self.assertEqual(self.stats(peer)["journal_available"], 1)
+        for peer in (self.proven(host)[0], host.client(uid=UID), host.client(uid=UID + 1)):
+            self.refused(peer, "permission_denied", "stats.read")
+        gateway = self.gateway(host)
+        self.stats(gateway)  # which proves nothing
+        self.refused(gateway, "unauthenticated", "operation.attach")
+
+    def test_they_count_what_happened(self):
+        def work(child, params):
+            for n, path in enumerate(("docs", "secret", "docs", "lost")):
+                invoke(child, "files.read", id=str(n), path=path)
+            invoke(child, "files.nothing", id="9", path="x")
+            return DONE
+
+        host = self.host(worker=runtime(work), grants=[grant("g", [], ["read"])],
+                         ceiling=[{"namespace": "workspace", "path": ["secret"],
+                                   "scope": "descendants", "actions": ["*"]}],
+                         provider=serve(lambda p: ok() if p["path"] == ["docs"] else {
+                             "status": "failed", "error": {
+                                 "code": "not_found", "message": "", "retryable": False}}))
+        gateway = self.gateway(host)
+        before = self.stats(gateway)
+        self.assertEqual(before["accepted_turns"] + before["calls_succeeded"], 0)
+        with host.client() as peer:
+            peer.turn(message=1)
+            self.refused(peer, "not_found", "operation.attach", operation="op-1")
+        self.refused(self.gateway(host), "unauthenticated", "principal.prove", token="wrong")
+        self.proven(host)
+        host.round()
+        after = self.stats(gateway)
+        self.assertEqual(sorted(after), sorted(before))
+        self.assertEqual({k: after[k] - before[k] for k in (
+            "accepted_turns", "accepted_commands", "ended_succeeded", "ended_failed",
+            "calls_succeeded", "calls_failed", "calls_denied", "children_workers",
+            "children_providers", "refused_not_found", "refused_unauthenticated",
+            "refused_other", "proofs_right", "proofs_wrong", "clients_local",
+            "clients_gateway", "open_clients_local")},
+            {"accepted_turns": 1, "accepted_commands": 0, "ended_succeeded": 1,
+             "ended_failed": 0, "calls_succeeded": 2, "calls_failed": 1, "calls_denied": 2,
+             "children_workers": 1, "children_providers": 1, "refused_not_found": 1,
+             "refused_unauthenticated": 1, "refused_other": 0, "proofs_right": 1,
+             "proofs_wrong": 1, "clients_local": 1, "clients_gateway": 2,
+             "open_clients_local": 0})
+        self.assertGreater(after["journal_records"], before["journal_records"] + 5)
+        self.assertGreater(after["journal_syncs"], before["journal_syncs"])
 
 
 class Local(Case):  # D-14

@@ -82,7 +82,11 @@ on_drained(struct link *l, void *arg)
 	((struct host *)arg)->drained++;
 }
 
-static const struct link_handler handler = { on_message, on_end, on_drained };
+static const struct link_handler handler = {
+	.on_message = on_message,
+	.on_end = on_end,
+	.on_drained = on_drained,
+};
 
 static void
 open_on(struct host *h, struct event_base *base, enum role self, enum role peer)
