@@ -171,8 +171,8 @@ activation_check(const struct activation *a, char err[ACTIVATION_ERROR_MAX])
 	for (i = 0; i < a->n; i++)
 		if (a->v[i].fd >= 0)
 			return refuse(err, a->v[i].fd, a->v[i].name,
-			    "its address is not in the configuration: name it under gateway, or "
-			    "take it out of the unit");
+			    "no socket of this configuration has its address: name it under "
+			    "gateway or socket, or take it out of the unit");
 	return 0;
 }
 

@@ -11,7 +11,9 @@
 
 #include "common/log.h"
 #include "common/util.h"
+#include "supervisor/activation.h"
 #include "supervisor/cgroup.h"
+#include "supervisor/front.h"
 #include "supervisor/host.h"
 #include "supervisor/listen.h"
 #include "supervisor/notify.h"
@@ -27,6 +29,8 @@ struct daemon {
 	struct rundir dir;
 	char *path; /* of the socket */
 	struct event_base *base;
+	struct activation activation;
+	struct front front;
 	struct listen *listen;
 	struct host *host;
 	struct reload *reload;
@@ -75,6 +79,8 @@ daemon_on_clients(bool served, void *arg)
 		return;
 	listen_resume(d->listen);
 	log_info("the namespace %s is served at %s", d->setup.config.namespace, d->path);
+	if (!d->told)
+		front_log(&d->front);
 	tell_ready(d);
 	reload_on_ready(d->reload);
 }
@@ -129,6 +135,7 @@ daemon_on_term(evutil_socket_t signo, short events, void *arg)
 	notify_send("STOPPING=1");
 	listen_end(d->listen);
 	host_shutdown(d->host);
+	front_end(&d->front); /* as soon as the gateway closes its own, too */
 }
 
 static void
@@ -154,6 +161,14 @@ daemon_on_reloaded(int error, enum config_row_kind row, uint32_t index,
 }
 
 static void
+daemon_on_gateway_config(int error, uint32_t index, void *arg)
+{
+	struct daemon *d = arg;
+
+	reload_on_gateway(d->reload, error, index);
+}
+
+static void
 daemon_on_watchdog(evutil_socket_t fd, short events, void *arg)
 {
 	(void)fd;
@@ -175,29 +190,44 @@ refuse(char err[DAEMON_ERROR_MAX], int error, const char *fmt, ...)
 	return error;
 }
 
-/* Nothing that a caller left open but the standard streams and the descriptor of -n. */
+static bool
+is_wanted(const struct daemon *d, int fd)
+{
+	unsigned i;
+
+	for (i = 0; i < d->activation.n; i++)
+		if (fd == d->activation.v[i].fd)
+			return true;
+	return fd == d->ready_fd;
+}
+
+/* Nothing that a caller left open but the standard streams, what systemd opened, and the
+ * descriptor of -n. */
 static int
 take_descriptors(struct daemon *d, char err[DAEMON_ERROR_MAX])
 {
-	int fd, last;
+	int fd, last = ACTIVATION_FIRST + ACTIVATION_MAX, r;
 
 	do /* a closed 0, 1 or 2 would be the number of the next thing opened */
 		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	while (fd >= 0 && fd <= STDERR_FILENO && fcntl(fd, F_SETFD, 0) == 0);
 	util_close(&fd);
-	if (!d->o->has_ready_fd) {
-		closefrom(STDERR_FILENO + 1);
-		return 0;
-	}
-	last = (int)d->o->ready_fd;
-	if (last <= STDERR_FILENO || fcntl(last, F_SETFD, FD_CLOEXEC) < 0)
+	r = activation_read(ACTIVATION_FIRST, &d->activation, err);
+	if (r < 0)
+		return r;
+	fd = (int)d->o->ready_fd;
+	if (d->o->has_ready_fd &&
+	    (fd <= STDERR_FILENO || is_wanted(d, fd) || fcntl(fd, F_SETFD, FD_CLOEXEC) < 0))
 		return refuse(err, -EBADF,
-		    "--ready-fd: %d is no open descriptor above 2, expected a pipe's end",
-		    last);
-	for (fd = STDERR_FILENO + 1; fd < last; fd++)
-		close(fd);
+		    "--ready-fd: %d is no open descriptor above 2, expected a pipe's end", fd);
+	if (d->o->has_ready_fd)
+		d->ready_fd = fd;
+	if (last < d->ready_fd)
+		last = d->ready_fd;
+	for (fd = STDERR_FILENO + 1; fd <= last; fd++)
+		if (!is_wanted(d, fd))
+			close(fd);
 	closefrom(last + 1);
-	d->ready_fd = last;
 	return 0;
 }
 
@@ -264,11 +294,28 @@ watch(struct daemon *d)
 }
 
 static int
-open_all(struct daemon *d, char err[DAEMON_ERROR_MAX])
+open_sockets(struct daemon *d, char err[DAEMON_ERROR_MAX])
 {
 	struct listen_options listen = {
-		.operator_uid = geteuid(), .on_client = daemon_on_client, .arg = d
+		.path = d->path,
+		.operator_uid = geteuid(),
+		.on_client = daemon_on_client,
+		.arg = d
 	};
+	int r;
+
+	r = front_open(&d->setup.config, d->setup.file, &d->activation, &d->front, err);
+	if (r < 0)
+		return r;
+	listen.fd = sockets_take_path(&d->activation, "local", d->path);
+	listen.inherited = listen.fd >= 0;
+	r = listen_open(d->base, &listen, &d->listen, err);
+	return r < 0 ? r : activation_check(&d->activation, err);
+}
+
+static int
+open_all(struct daemon *d, char err[DAEMON_ERROR_MAX])
+{
 	int r;
 
 	d->reload = reload_create(d->o, &d->host);
@@ -286,8 +333,7 @@ open_all(struct daemon *d, char err[DAEMON_ERROR_MAX])
 	d->base = event_base_new();
 	if (!d->base || event_base_priority_init(d->base, LISTEN_PRIORITIES) < 0)
 		return refuse(err, -ENOMEM, "out of memory");
-	listen.path = d->path;
-	r = listen_open(d->base, &listen, &d->listen, err);
+	r = open_sockets(d, err);
 	if (r == 0 && !d->o->foreground)
 		(void)!chdir("/"); /* keeps nothing from being unmounted: paths were resolved */
 	if (r == 0 && (r = watch(d)) < 0)
@@ -307,6 +353,10 @@ serve(struct daemon *d, char err[DAEMON_ERROR_MAX])
 		    .daemon = true,
 		    .key = d->dir.key },
 		.run = &d->dir,
+		.gateway_fds = sockets_fds(d->front.sockets),
+		.ngateway_fds = sockets_count(d->front.sockets),
+		.gateway_config = buf_slice(&d->front.config),
+		.on_gateway_config = daemon_on_gateway_config,
 		.client_fd = -1,
 		.on_clients = daemon_on_clients,
 		.on_client_taken = daemon_on_client_taken,
@@ -317,6 +367,7 @@ serve(struct daemon *d, char err[DAEMON_ERROR_MAX])
 	};
 
 	d->host = host_create(d->base, &o);
+	front_forget(&d->front.config); /* it has its own */
 	if (!d->host)
 		return refuse(err, -ENOMEM, "cannot start: out of memory");
 	event_base_dispatch(d->base);
@@ -333,6 +384,8 @@ close_all(struct daemon *d)
 	reload_destroy(d->reload);
 	cgroup_host_finish();
 	listen_close(d->listen);
+	front_finish(&d->front);
+	activation_finish(&d->activation);
 	for (i = 0; i < countof(events); i++)
 		if (events[i])
 			event_free(events[i]);

@@ -14,12 +14,14 @@
 
 #define PING_MS		  1000
 #define PINGS_MISSED_MAX  5
-#define UNREADY_PINGS_MAX 60	/* of a broker: the ledger may have much to read first */
 #define GRACE_MS	  3000	/* a ledger may catch up for this long at the end */
-#define RESTARTS_MS	  10000 /* more than RESTARTS_MAX deaths in it are too many */
+#define RESTARTS_MS	  10000 /* more than DEATHS_MAX deaths in it are too many */
 #define BACK_OFF_LAST_MS  5000
 
-const char *const service_names[SERVICES] = { "broker", "ledger" };
+const char *const service_names[SERVICES] = { "broker", "ledger", "gateway" };
+
+/* Pings before it is ready; 0: it needs not be.  A broker's ledger may have much to read first. */
+static const unsigned unready_max[SERVICES] = { [BROKER] = 60, [GATEWAY] = 10 };
 
 static void
 arm(struct event *e, unsigned ms)
@@ -67,16 +69,21 @@ log_death(const struct service *s, const struct exit_facts *exit)
 	    exit ? exit->status : SIGKILL, s->unanswered >= PINGS_MISSED_MAX ? ", it did not answer" : "");
 }
 
-/* Notes the death of a broker; true if there were too many of late. */
-static bool
-too_many_deaths(struct host *h)
+bool
+deaths_note(struct deaths *d, unsigned window_ms)
 {
-	uint64_t now_ms = clock_ms(), *oldest = &h->death_at_ms[h->deaths % RESTARTS_MAX];
-	bool many = h->deaths >= RESTARTS_MAX && now_ms - *oldest < RESTARTS_MS;
+	uint64_t now_ms = clock_ms(), *oldest = &d->at_ms[d->n % DEATHS_MAX];
+	bool many = d->n >= DEATHS_MAX && now_ms - *oldest < window_ms;
 
 	*oldest = now_ms;
-	h->deaths++;
+	d->n++;
 	return many;
+}
+
+bool
+deaths_recent(const struct deaths *d, unsigned window_ms)
+{
+	return d->n > 0 && clock_ms() - d->at_ms[(d->n - 1) % DEATHS_MAX] < window_ms;
 }
 
 void
@@ -88,16 +95,25 @@ host_serve(struct host *h, bool served)
 	h->o.on_clients(served, h->o.arg);
 }
 
+void
+host_serve_when_ready(struct host *h)
+{
+	if (h->ready && h->stage == STAGE_RUNNING &&
+	    (!gateway_is_wanted(h) || h->gateway.spoken))
+		host_serve(h, true);
+}
+
 static void
 broker_gone(struct host *h)
 {
+	h->ready = false;
 	host_serve(h, false);
 	host_config_alone(h);
 	if (h->workspaces)
 		workspaces_on_gone(h->workspaces);
-	if (h->stage == STAGE_RUNNING && too_many_deaths(h)) {
+	if (h->stage == STAGE_RUNNING && deaths_note(&h->deaths, RESTARTS_MS)) {
 		log_error(
-		    "the broker died %d times in %d s", RESTARTS_MAX + 1, RESTARTS_MS / 1000);
+		    "the broker died %d times in %d s", DEATHS_MAX + 1, RESTARTS_MS / 1000);
 		host_fail(h, LAYER_NONE, 0);
 	}
 	children_kill_all(h->children,
@@ -122,6 +138,12 @@ ledger_gone(struct host *h)
 		h->back_off_ms = BACK_OFF_LAST_MS;
 }
 
+static void (*const on_gone[SERVICES])(struct host *h) = {
+	[BROKER] = broker_gone,
+	[LEDGER] = ledger_gone,
+	[GATEWAY] = gateway_gone,
+};
+
 /* `exit` is NULL where the launch has kept none. */
 static void
 service_gone(struct service *s, const struct exit_facts *exit)
@@ -129,10 +151,7 @@ service_gone(struct service *s, const struct exit_facts *exit)
 	s->launch = NULL;
 	service_drop_peer(s);
 	log_death(s, exit);
-	if (s->id == BROKER)
-		broker_gone(s->host);
-	else
-		ledger_gone(s->host);
+	on_gone[s->id](s->host);
 	host_go_on(s->host);
 }
 
@@ -158,7 +177,10 @@ service_on_refused(
 	s->launch = NULL;
 	service_drop_peer(s);
 	service_explain(s, layer, error);
-	host_fail(s->host, layer, error);
+	if (s->id == GATEWAY)
+		gateway_gone(s->host);
+	else
+		host_fail(s->host, layer, error);
 	host_go_on(s->host);
 }
 
@@ -180,6 +202,13 @@ host_on_ledger_again(evutil_socket_t fd, short events, void *arg)
 	host_go_on(h);
 }
 
+static bool
+is_ready(const struct service *s)
+{
+	return unready_max[s->id] == 0 ||
+	       (s->id == BROKER ? s->host->ready : s->host->gateway.ready);
+}
+
 static void
 host_on_ping(evutil_socket_t fd, short events, void *arg)
 {
@@ -196,8 +225,8 @@ host_on_ping(evutil_socket_t fd, short events, void *arg)
 			launch_kill(s->launch, ENDING_host_lost);
 			continue;
 		}
-		if (s->id == BROKER && !h->ready && ++h->unready_pings > UNREADY_PINGS_MAX) {
-			log_error("the broker does not become ready: killed");
+		if (!is_ready(s) && ++s->unready > unready_max[s->id]) {
+			log_error("the %s does not become ready: killed", service_names[s->id]);
 			launch_kill(s->launch, ENDING_host_lost);
 			continue;
 		}
@@ -223,6 +252,7 @@ void
 host_go_on(struct host *h)
 {
 	struct service *broker = &h->services[BROKER], *ledger = &h->services[LEDGER];
+	struct service *gateway = &h->services[GATEWAY];
 
 	if (broker->launch || h->stage == STAGE_OVER)
 		return;
@@ -241,7 +271,7 @@ host_go_on(struct host *h)
 		service_drop_peer(ledger);
 		arm(h->deadline, GRACE_MS);
 	}
-	if (ledger->launch)
+	if (ledger->launch || gateway->launch)
 		return;
 	h->stage = STAGE_OVER;
 	event_del(h->deadline);
@@ -253,14 +283,17 @@ static void
 host_on_deadline(evutil_socket_t fd, short events, void *arg)
 {
 	struct host *h = arg;
-	struct service *s = &h->services[h->stage == STAGE_CLOSING ? LEDGER : BROKER];
+	struct service *s;
 
 	(void)fd;
 	(void)events;
-	if (!s->launch)
-		return;
-	log_warn("the %s did not end in time: killed", service_names[s->id]);
-	launch_kill(s->launch, ENDING_shutdown);
+	for (s = h->services; s < h->services + SERVICES; s++) {
+		/* The others have their time behind the broker's end. */
+		if (!s->launch || (s->id == BROKER) != (h->stage != STAGE_CLOSING))
+			continue;
+		log_warn("the %s did not end in time: killed", service_names[s->id]);
+		launch_kill(s->launch, ENDING_shutdown);
+	}
 }
 
 void
@@ -280,6 +313,7 @@ host_shutdown(struct host *h)
 		peer_send(h->services[BROKER].peer, &m, NULL, 0);
 	else
 		children_kill_all(h->children, ENDING_shutdown);
+	gateway_shutdown(h);
 	event_active(h->ledger_again, EV_TIMEOUT, 0); /* host_go_on(), from the loop */
 }
 
@@ -371,7 +405,8 @@ host_create(struct event_base *base, const struct host_options *o)
 	h->deadline = evtimer_new(base, host_on_deadline, h);
 	h->ledger_again = evtimer_new(base, host_on_ledger_again, h);
 	if ((o->client_fd >= 0 && !h->client) || !h->children || !h->ping || !h->deadline ||
-	    !h->ledger_again || (o->facts.daemon && host_open_workspaces(h) < 0)) {
+	    !h->ledger_again || gateway_init(h) < 0 ||
+	    (o->facts.daemon && host_open_workspaces(h) < 0)) {
 		host_destroy(h);
 		return NULL;
 	}
@@ -379,6 +414,7 @@ host_create(struct event_base *base, const struct host_options *o)
 	host_start_ledger(h);
 	if (h->stage == STAGE_RUNNING)
 		host_start_broker(h);
+	host_start_gateway(h);
 	return h;
 }
 
@@ -399,6 +435,7 @@ host_destroy(struct host *h)
 		service_drop_peer(&h->services[i]);
 		uid_release(&h->services[i].uid);
 	}
+	gateway_finish(h);
 	children_destroy(h->children);
 	workspaces_destroy(h->workspaces);
 	peer_close(h->client);

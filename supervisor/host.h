@@ -1,15 +1,18 @@
 /*
- * host: broker and ledger of one namespace: started, linked, watched, replaced, ended.
+ * host: broker, ledger and gateway of one namespace: started, linked, watched, replaced, ended.
  *
  *   - a broker that dies takes its sessions' children with it; once all are reaped, a new one
  *     starts with a new segment, and the client gets a new link to it;
  *   - one that answers no heartbeat is killed like one that died;
  *   - too many deaths in a row end everything (125), as they would only repeat;
  *   - a ledger that dies is started again, ever more slowly, and linked to the broker anew;
+ *   - a gateway that dies is started again, at once the first time, then ever more slowly, and
+ *     nothing else is touched: its sockets stay open here, and what waits there waits on;
  *   - another configuration is in force once the broker has taken it; what began under the one
  *     before goes on under that;
  *   - the end: the broker settles, then its children are gone, then the ledger has read to the
- *     end; each is waited for so long, then killed.
+ *     end, and the gateway has passed on what the broker said last; each is waited for so long,
+ *     then killed.
  *
  * Reads nothing but control structs.  Never weaker: what cannot be confined is not started.
  */
@@ -32,6 +35,15 @@ struct host_options {
 	struct pack_facts facts; /* now_ms is the start of this */
 	struct rundir *run;
 	struct learn *learn; /* of `caisson learn`, else NULL; must live on */
+	/* A daemon's gateway: its listening sockets, which must live on until host_shutdown(), and
+	 * what pack_gateway() made for it; none: there is no gateway. */
+	const int *gateway_fds;
+	size_t ngateway_fds;
+	struct slice gateway_config;
+	/* What host_gateway_config() brought: 0, the gateway goes by it; else an errno, negative,
+	 * and it goes by the one before: it does not take it, and has said why; `index` is the
+	 * listener at fault. */
+	void (*on_gateway_config)(int error, uint32_t index, void *arg);
 	int client_fd; /* of a private run: control link to the client; taken.  -1: a daemon */
 	/* A daemon's: clients can be handed over from now on; false: no more, and those that
 	 * were are gone.  NULL in a private run. */
@@ -76,6 +88,12 @@ bool host_is_ready(const struct host *h);
 const struct conf_namespace *host_config(const struct host *h);
 /* It is what it was, and what waits for a session is made anew. */
 void host_refresh(struct host *h);
+
+/*
+ * A daemon's: limits and certificates for the gateway, as pack_gateway() made them for the same
+ * listeners; on_gateway_config() follows.  0, also without a gateway, or -ENOMEM.
+ */
+int host_gateway_config(struct host *h, const struct buf *config);
 
 /* A daemon's: hands a client to the broker.  Takes `fd`. */
 void host_client(struct host *h, int fd, const struct ucred *peer);

@@ -42,13 +42,23 @@ add_service(struct list *l, const struct service *s)
 		NULL };
 	static const char *const of_ledger[] = { "null", "null", "log", "control", "journal",
 		"index", NULL };
+	static const char *const of_gateway[] = { "null", "null", "log", "control", "listening",
+		"config", NULL };
+	static const struct {
+		enum process_role role;
+		const char *const *handed;
+	} facts[SERVICES] = {
+		[BROKER] = { process_role_broker, of_broker },
+		[LEDGER] = { process_role_ledger, of_ledger },
+		[GATEWAY] = { process_role_gateway, of_gateway },
+	};
 	struct process p = {
-		.role = s->id == BROKER ? process_role_broker : process_role_ledger,
+		.role = facts[s->id].role,
 		.state = s->started ? process_state_running : process_state_starting,
 		.launch = s->launch,
 		.uid = s->uid.lock_fd >= 0 ? s->uid.uid : geteuid(),
 		.profile = profile_named(service_names[s->id]),
-		.handed = s->id == BROKER ? of_broker : of_ledger,
+		.handed = facts[s->id].handed,
 		.since_ms = s->since_ms,
 	};
 
@@ -60,10 +70,10 @@ static int
 pack_processes(const struct host *h, struct buf *b)
 {
 	struct list l = { 0 };
-	int r;
+	int i, r;
 
-	add_service(&l, &h->services[BROKER]);
-	add_service(&l, &h->services[LEDGER]);
+	for (i = 0; i < SERVICES; i++)
+		add_service(&l, &h->services[i]);
 	children_each(h->children, list_add, &l);
 	r = l.failed ? -ENOMEM : process_pack(b, l.v, l.n);
 	free(l.v);

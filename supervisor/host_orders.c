@@ -116,7 +116,7 @@ handle_ready(struct host *h, const struct control *c)
 		connect_client(h);
 	else
 		children_fill(h->children); /* a private run has one session only */
-	host_serve(h, true);
+	host_serve_when_ready(h);
 	return 0;
 }
 
@@ -196,6 +196,17 @@ static const struct {
 	{ CONTROL_WORKSPACE_DROP, host_workspace_drop },
 };
 
+void
+service_check_order(struct service *s, const struct control *c, int error)
+{
+	const char *name = service_names[s->id];
+
+	if (error >= 0 || !s->launch)
+		return;
+	log_error("the %s asked for what no %s may (verb %u): killed", name, name, c->verb);
+	launch_kill(s->launch, ENDING_host_lost);
+}
+
 static void
 broker_on_control(const struct control *c, void *arg)
 {
@@ -211,10 +222,7 @@ broker_on_control(const struct control *c, void *arg)
 	for (i = 0; i < countof(handlers); i++)
 		if (handlers[i].verb == c->verb)
 			r = handlers[i].handle(h, c);
-	if (r < 0 && s->launch) {
-		log_error("the broker asked for what no broker may (verb %u): killed", c->verb);
-		launch_kill(s->launch, ENDING_host_lost);
-	}
+	service_check_order(s, c, r);
 }
 
 static void
@@ -250,4 +258,5 @@ service_on_end(int error, void *arg)
 const struct peer_handler service_peers[SERVICES] = {
 	[BROKER] = { broker_on_control, service_on_end },
 	[LEDGER] = { ledger_on_control, service_on_end },
+	[GATEWAY] = { gateway_on_control, service_on_end },
 };

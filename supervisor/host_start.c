@@ -13,7 +13,7 @@
 #include "supervisor/profiles.h"
 
 static const char *const programs[SERVICES] = { "/libexec/caisson-broker",
-	"/libexec/caisson-ledger" };
+	"/libexec/caisson-ledger", "/libexec/caisson-gateway" };
 
 void
 service_drop_peer(struct service *s)
@@ -45,14 +45,15 @@ claim_uid(struct service *s, struct chamber *c)
 	return 0;
 }
 
-/* `more` are its descriptors from RUNTIME_FD_LINK + 1; they stay the caller's. */
-static int
-start_service(struct service *s, const struct chamber_mount *mounts, size_t nmounts,
+int
+service_start(struct service *s, const struct chamber_mount *mounts, size_t nmounts,
     const int *more, size_t nmore, enum layer *ret_layer)
 {
-	char *const argv[] = { (char *)(uintptr_t)programs[s->id], NULL };
+	char last[16];
+	char *const argv[] = { (char *)(uintptr_t)programs[s->id], s->id == GATEWAY ? last : NULL,
+		NULL };
 	char *env[] = { NULL, NULL };
-	int fds[8] = { -1, -1, STDERR_FILENO, -1 }, ours;
+	int fds[RUNTIME_FD_LINK + 2 + SOCKETS_MAX] = { -1, -1, STDERR_FILENO, -1 }, ours;
 	cleanup_fd int theirs = -1;
 	struct chamber c = { .profile = profile_named(service_names[s->id]),
 		.argv = argv,
@@ -61,7 +62,9 @@ start_service(struct service *s, const struct chamber_mount *mounts, size_t nmou
 		.mounts = mounts,
 		.nmounts = nmounts,
 		.fds = fds,
-		.nfds = 4 + nmore };
+		.nfds = RUNTIME_FD_LINK + 1 + nmore,
+		/* Broker and ledger settle at end-of-file; a gateway has nothing to settle. */
+		.die_with_parent = s->id == GATEWAY };
 	int r;
 
 #ifdef CAISSON_TEST_STOPS
@@ -76,6 +79,7 @@ start_service(struct service *s, const struct chamber_mount *mounts, size_t nmou
 		env[0] = stop;
 	starts[s->id]++;
 #endif
+	snprintf(last, sizeof(last), "%zu", RUNTIME_FD_LINK + nmore);
 	*ret_layer = LAYER_UID;
 	r = claim_uid(s, &c);
 	if (r < 0)
@@ -89,7 +93,7 @@ start_service(struct service *s, const struct chamber_mount *mounts, size_t nmou
 		return -errno;
 	fds[RUNTIME_FD_LINK] = theirs;
 	memcpy(fds + RUNTIME_FD_LINK + 1, more, nmore * sizeof(*more));
-	s->unanswered = 0;
+	s->unanswered = s->unready = 0;
 	s->started = false;
 	s->since_ms = clock_wall_ms();
 	r = launch_start(s->host->base, &c, &service_handler, s, &s->launch, ret_layer);
@@ -118,8 +122,7 @@ start_broker_with(struct host *h, enum layer *ret_layer)
 	if (config < 0)
 		return config;
 	h->ready = false;
-	h->unready_pings = 0;
-	return start_service(&h->services[BROKER], NULL, 0, &config, 1, ret_layer);
+	return service_start(&h->services[BROKER], NULL, 0, &config, 1, ret_layer);
 }
 
 void
@@ -151,7 +154,7 @@ host_start_ledger(struct host *h)
 	enum layer layer;
 	int r;
 
-	r = start_service(s, mounts, countof(mounts), fds, countof(fds), &layer);
+	r = service_start(s, mounts, countof(mounts), fds, countof(fds), &layer);
 	STOP_POINT("supervisor.after_ledger");
 	if (r < 0) {
 		service_explain(s, layer, -r);

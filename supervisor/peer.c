@@ -205,6 +205,12 @@ peer_send(struct peer *p, const struct control *c, int *fds, unsigned nfds)
 		flush(p);
 }
 
+unsigned
+peer_waiting(const struct peer *p)
+{
+	return p ? p->nqueued : 0;
+}
+
 int
 peer_pair(int type, bool nonblock_ours, bool nonblock_theirs, int *ret_ours, int *ret_theirs)
 {

@@ -38,6 +38,9 @@ void peer_close(struct peer *p);
  */
 void peer_send(struct peer *p, const struct control *c, int *fds, unsigned nfds);
 
+/* How many structs wait to be sent; NULL has none. */
+unsigned peer_waiting(const struct peer *p);
+
 /*
  * A socketpair of `type`, close-on-exec; ends of a stream that go to ours are non-blocking,
  * as they cannot say so themselves.  A stream is a link: where the kernel knows how, both

@@ -76,6 +76,8 @@ static const struct profile profiles[] = {
 	    .tmp_bytes = 1 * MIB, .pids = 32, .open_files = 65536 },
 	{ .name = "ledger", .minimal = true, .mdwe = true, .libexec = true, USUAL,
 	    .tmp_bytes = 1 * MIB, .pids = 32, .open_files = 1024 },
+	{ .name = "gateway", .minimal = true, .mdwe = true, .libexec = true, USUAL,
+	    .tmp_bytes = 1 * MIB, .pids = 32, .open_files = 65536 },
 };
 
 /* No new namespace, and no process that would be a child of pid 1's parent. */

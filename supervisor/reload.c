@@ -11,8 +11,10 @@
 #include "common/stop.h"
 #include "common/util.h"
 #include "supervisor/config_compare.h"
+#include "supervisor/front.h"
 #include "supervisor/host.h"
 #include "supervisor/notify.h"
+#include "supervisor/pack.h"
 #include "supervisor/setup.h"
 
 #define KEYS_MAX 1500 /* bytes of a list of keys in a line of the log */
@@ -29,6 +31,7 @@ struct reload {
 	struct host *const *host;
 	bool asked;	  /* and not begun */
 	struct keys applied, restart;
+	struct buf gateway; /* what follows for the gateway; empty: nothing */
 	/* of the one that is being looked at */
 	struct conf_change refused; /* key NULL: none is */
 	char refused_key[128];
@@ -132,13 +135,31 @@ log_restart(const struct reload *r)
 
 /* ---- one reload -------------------------------------------------------------------- */
 
-/* To the broker with it.  Takes `s`. */
+/* Its certificates may be new, whatever the file says. */
 static int
-hand_over(struct reload *r, struct setup *s)
+read_gateway(struct reload *r, const struct conf_namespace *c, char err[CONF_ERROR_MAX])
+{
+	front_forget(&r->gateway);
+	return c->has_gateway ? pack_gateway(&r->gateway, c, r->path, err) : 0;
+}
+
+static void
+tell_gateway(struct reload *r)
+{
+	if (r->gateway.n > 0 && host_gateway_config(*r->host, &r->gateway) < 0)
+		log_error("SIGHUP: the gateway keeps what it had: out of memory");
+	front_forget(&r->gateway);
+}
+
+/* To the broker with it.  Takes `s`.  With -EINVAL, `err` says why. */
+static int
+hand_over(struct reload *r, struct setup *s, char err[CONF_ERROR_MAX])
 {
 	struct conf_namespace *c = malloc(sizeof(*c));
 	int ret = c ? conf_keep(&s->config, host_config(*r->host)) : -ENOMEM;
 
+	if (ret == 0 && read_gateway(r, &s->config, err) < 0)
+		ret = -EINVAL;
 	if (ret < 0) {
 		free(c);
 		setup_finish(s);
@@ -169,6 +190,8 @@ begin(struct reload *r)
 	if (ret == 0 && r->refused.key)
 		ret = conf_refuse(err, r->path, r->refused.at,
 		    "%s: is what it was until caissond is restarted", r->refused.key);
+	if (ret == 0 && !any(&r->applied))
+		ret = read_gateway(r, host_config(*r->host), err);
 	if (ret < 0) {
 		setup_finish(&s);
 		refuse(err);
@@ -176,6 +199,7 @@ begin(struct reload *r)
 	}
 	if (!any(&r->applied)) {
 		setup_finish(&s);
+		tell_gateway(r);
 		log_info("SIGHUP: %s: nothing else is in it that could apply now; those that wait "
 			 "for a session are made anew", r->path);
 		log_restart(r);
@@ -183,8 +207,10 @@ begin(struct reload *r)
 		tell_ready("serving");
 		return;
 	}
-	ret = hand_over(r, &s);
-	if (ret == -EBUSY)
+	ret = hand_over(r, &s, err);
+	if (ret == -EINVAL)
+		refuse(err);
+	else if (ret == -EBUSY)
 		refuse("sessions are open under as many configurations as there may be (try "
 		       "again when the oldest have ended)");
 	else if (ret < 0)
@@ -214,6 +240,7 @@ reload_on_answer(struct reload *r, int error, enum config_row_kind row, uint32_t
 	char err[CONF_ERROR_MAX];
 
 	if (error == 0) {
+		tell_gateway(r);
 		log_keys("in force from now on", &r->applied, "");
 		log_restart(r);
 		tell_ready("serving");
@@ -226,6 +253,23 @@ reload_on_answer(struct reload *r, int error, enum config_row_kind row, uint32_t
 		refuse(strerror(-error));
 	}
 	reload_on_ready(r);
+}
+
+void
+reload_on_gateway(struct reload *r, int error, uint32_t index)
+{
+	const struct conf_namespace *c = host_config(*r->host);
+	char err[CONF_ERROR_MAX];
+
+	if (error == 0) {
+		log_info("SIGHUP: the gateway goes by its limits and certificates, read again");
+		return;
+	}
+	conf_refuse(err, r->path,
+	    index < c->gateway.listen.n ? c->gateway.listen.v[index].at : c->at_gateway,
+	    "the gateway does not take it (%s): do certificate and key belong together?",
+	    strerror(-error));
+	log_error("%s", err);
 }
 
 /* ---- making it --------------------------------------------------------------------- */
@@ -260,6 +304,7 @@ reload_destroy(struct reload *r)
 {
 	if (!r)
 		return;
+	front_forget(&r->gateway);
 	free(r->path);
 	free(r);
 }

@@ -7,6 +7,9 @@
  * A key that takes effect at a start only keeps its value, and is named.  One that says who the
  * namespace is refuses the whole.
  *
+ * Certificates and keys of the gateway are read again in any case, and its limits follow the
+ * broker's part; where the gateway does not take them, it goes on as before, and that is said.
+ *
  * One is on its way at a time.  Whoever asks meanwhile, or while there is no broker, is
  * remembered once, and the file read again then.
  */
@@ -31,5 +34,8 @@ void reload_on_ready(struct reload *r);
 /* As host_options.on_reloaded(). */
 void reload_on_answer(struct reload *r, int error, enum config_row_kind row, uint32_t index,
     const struct conf_namespace *c);
+
+/* As host_options.on_gateway_config(). */
+void reload_on_gateway(struct reload *r, int error, uint32_t index);
 
 #endif /* SUPERVISOR_RELOAD_H */

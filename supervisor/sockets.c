@@ -115,16 +115,24 @@ listen_at(const struct sockets_want *w, const struct sockaddr_storage *address, 
 	return 0;
 }
 
-static int
-open_path(struct sockets *s, const struct sockets_want *w, struct activation *a,
-    char err[SOCKETS_ERROR_MAX])
+int
+sockets_take_path(struct activation *a, const char *name, const char *path)
 {
 	struct sockaddr_storage address = { .ss_family = AF_UNIX };
 	struct sockaddr_un *un = (struct sockaddr_un *)&address;
 
-	if (a && strlcpy(un->sun_path, w->path, sizeof(un->sun_path)) < sizeof(un->sun_path))
-		s->fds[s->n] = activation_take(a, w->name, &address,
-		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(w->path) + 1));
+	if (strlcpy(un->sun_path, path, sizeof(un->sun_path)) >= sizeof(un->sun_path))
+		return -ENOENT;
+	return activation_take(a, name, &address,
+	    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path) + 1));
+}
+
+static int
+open_path(struct sockets *s, const struct sockets_want *w, struct activation *a,
+    char err[SOCKETS_ERROR_MAX])
+{
+	if (a)
+		s->fds[s->n] = sockets_take_path(a, w->name, w->path);
 	if (s->fds[s->n] >= 0)
 		return 0;
 	return socket_name_bind(&s->names[s->n], w->key, w->path, 0600, &s->fds[s->n], err);

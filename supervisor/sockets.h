@@ -37,6 +37,11 @@ int sockets_open(const struct sockets_want *want, size_t n, struct activation *a
 /* Closes them, and removes the names that are ours.  Accepts NULL. */
 void sockets_close(struct sockets *s);
 
+/*
+ * `path` as the one that `a` may hold under `name`: its descriptor, or -ENOENT.
+ */
+int sockets_take_path(struct activation *a, const char *name, const char *path);
+
 /* How many, and the descriptors, in order.  NULL has none. */
 size_t sockets_count(const struct sockets *s);
 const int *sockets_fds(const struct sockets *s);

@@ -5,6 +5,7 @@ writes a byte and waits for its end.
 """
 
 import contextlib
+import fcntl
 import json
 import os
 import pathlib
@@ -51,14 +52,16 @@ caisson.serve(run)
 class Daemon:
     """One caissond in the foreground, ready to serve."""
 
-    def __init__(self, case, *words, ready=True, runner=(), env=None, program=None, **popen):
+    def __init__(self, case, *words, ready=True, runner=(), env=None, program=None, fds=(), **popen):
         self.case, self.socket = case, case.socket
-        readable, writable = os.pipe()
+        readable, low = os.pipe()
+        writable = fcntl.fcntl(low, fcntl.F_DUPFD, 40)  # out of the way of what `runner` puts there
+        os.close(low)
         self.errors = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
             [*runner, program or CAISSOND, "-c", case.config, "-f", "--state", case.state,
              "--socket", case.socket, "-n", str(writable), *words],
-            pass_fds=[writable], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            pass_fds=[writable, *fds], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=self.errors, start_new_session=True, env=real.environment(**(env or {})),
             **popen)
         os.close(writable)

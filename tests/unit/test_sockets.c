@@ -222,7 +222,7 @@ START_TEST(a_socket_at_another_address_is_refused)
 	ck_assert_msg(open_one("127.0.0.2:0", NULL, &a) == 0, "%s", err);
 	ck_assert_int_ne(sockets_fds(s)[0], FIRST);
 	ck_assert_int_eq(activation_check(&a, err), -EINVAL);
-	ck_assert_ptr_nonnull(strstr(err, "not in the configuration"));
+	ck_assert_ptr_nonnull(strstr(err, "no socket of this configuration"));
 	activation_finish(&a);
 	ck_assert_int_eq(fcntl(FIRST, F_GETFD), -1);
 }
