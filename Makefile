@@ -9,6 +9,7 @@ INCLUDEDIR ?= $(PREFIX)/include
 MANDIR     ?= $(PREFIX)/share/man
 DATADIR    ?= $(PREFIX)/share/caisson
 INSTALL    ?= install
+OBJCOPY    ?= objcopy
 PKG_CONFIG ?= pkg-config
 PYTHON     ?= /usr/bin/python3
 
@@ -22,7 +23,7 @@ O    := $B/obj
 
 # What the build consists of.  A folder is a trust domain and becomes one archive of all
 # its files but main.c; a new .c file needs no change here.
-folders   := common supervisor supervisor/doctor worker worker/files worker/command broker broker/authority ledger client gateway worker/sdk
+folders   := common supervisor supervisor/doctor worker worker/files worker/command broker broker/authority ledger client client/lib gateway worker/sdk
 bin       := caisson caissond
 libexec   := caisson-broker caisson-ledger caisson-worker caisson-files caisson-command caisson-gateway
 dir_caisson        := client
@@ -34,7 +35,7 @@ dir_caisson-files  := worker/files
 dir_caisson-gateway := gateway
 
 # Each process links only what it needs (docs/ARCHITECTURE.md, "Dependencies").
-uses_client       := libevent_core libbsd-overlay
+uses_client       := libevent_core openssl libbsd-overlay
 uses_supervisor   := libevent_core libseccomp yaml-0.1 libbsd-overlay
 uses_broker       := libevent_core libseccomp libcrypto libbsd-overlay
 uses_ledger       := libevent_core libseccomp libcrypto sqlite3 libbsd-overlay
@@ -42,6 +43,7 @@ uses_worker/files := libevent_core libseccomp libcrypto libbsd-overlay
 uses_gateway      := libevent_core libseccomp libssl libcrypto libbsd-overlay
 also_broker       := broker/authority
 also_supervisor   := supervisor/doctor
+also_client       := client/lib
 
 # Flags of ours; CFLAGS, CPPFLAGS and LDFLAGS stay the user's.
 warnings := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
@@ -67,7 +69,7 @@ sanitized := $(findstring -fsanitize,$(mode))
 Q   := $(if $(V),,@)
 say  = $(if $(V),,@printf '  %-6s %s\n' $(1) $@)
 
-all: $(bin:%=$B/bin/%) $(libexec:%=$B/libexec/%) $B/lib/libcaisson-runtime.a	## build everything
+all: $(bin:%=$B/bin/%) $(libexec:%=$B/libexec/%) $B/lib/libcaisson-runtime.a $B/lib/libcaisson.a	## build everything
 
 obj = $(patsubst %.c,$O/%.o,$(filter-out %/main.c,$(wildcard $(1)/*.c)))
 ar  = $B/lib/lib$(subst /,-,$(1)).a
@@ -117,6 +119,13 @@ $B/lib/%.a:
 	$Qrm -f $@ && $(AR) rcs $@ $^
 
 $B/lib/libcaisson-runtime.a: $(call obj,worker/sdk)
+
+# What a client links: one object, whose only global names are those of its header.
+$B/lib/libcaisson.a: $O/libcaisson.o
+$O/libcaisson.o: $(call obj,client/lib) $(call ar,common)
+	$(call say,LD)
+	$Q$(LD) -r -o $@.all $(filter %.o,$^) $(filter %.a,$^)
+	$Q$(OBJCOPY) --wildcard --keep-global-symbol='caisson_*' $@.all $@ && rm -f $@.all
 
 # ---- tests ----------------------------------------------------------------------------
 
@@ -271,7 +280,8 @@ install: all					## honours DESTDIR, PREFIX
 		$(DESTDIR)$(MANDIR)/man8
 	$(INSTALL) -m 755 $(bin:%=$B/bin/%) $(DESTDIR)$(BINDIR)/
 	$(INSTALL) -m 755 $(libexec:%=$B/libexec/%) $(DESTDIR)$(LIBEXECDIR)/
-	$(INSTALL) -m 644 $B/lib/libcaisson-runtime.a $(DESTDIR)$(LIBDIR)/
+	$(INSTALL) -m 644 $B/lib/libcaisson-runtime.a $B/lib/libcaisson.a $(DESTDIR)$(LIBDIR)/
+	$(INSTALL) -m 644 client/lib/libcaisson.h $(DESTDIR)$(INCLUDEDIR)/
 	$(INSTALL) -m 644 $(sdk_headers) $(DESTDIR)$(INCLUDEDIR)/
 	$(INSTALL) -m 644 $(sdk_copied) $(DESTDIR)$(DATADIR)/
 	$(INSTALL) -m 644 docs/caisson.1 $(DESTDIR)$(MANDIR)/man1/
@@ -279,7 +289,8 @@ install: all					## honours DESTDIR, PREFIX
 	$(INSTALL) -m 644 docs/caissond.8 $(DESTDIR)$(MANDIR)/man8/
 uninstall:					## remove what install put there
 	rm -f $(bin:%=$(DESTDIR)$(BINDIR)/%) $(libexec:%=$(DESTDIR)$(LIBEXECDIR)/%) \
-		$(DESTDIR)$(LIBDIR)/libcaisson-runtime.a \
+		$(DESTDIR)$(LIBDIR)/libcaisson-runtime.a $(DESTDIR)$(LIBDIR)/libcaisson.a \
+		$(DESTDIR)$(INCLUDEDIR)/libcaisson.h \
 		$(patsubst worker/sdk/%,$(DESTDIR)$(INCLUDEDIR)/%,$(sdk_headers)) \
 		$(patsubst worker/sdk/%,$(DESTDIR)$(DATADIR)/%,$(sdk_copied)) \
 		$(DESTDIR)$(MANDIR)/man1/caisson.1 $(DESTDIR)$(MANDIR)/man5/caisson.yaml.5 $(DESTDIR)$(MANDIR)/man8/caissond.8

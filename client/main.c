@@ -13,10 +13,13 @@
 #include "client/exec.h"
 #include "client/grant.h"
 #include "client/learn.h"
+#include "client/logs.h"
 #include "client/private.h"
 #include "client/ps.h"
 #include "client/render.h"
 #include "client/run.h"
+#include "client/send.h"
+#include "client/session.h"
 #include "client/text.h"
 #include "common/options.h"
 #include "common/sanitizer.h"
@@ -94,6 +97,11 @@ static const struct {
 	{ COMMAND_audit, audit_main },
 	{ COMMAND_grant, grant_main },
 	{ COMMAND_ps, ps_main },
+	{ COMMAND_session, session_main },
+	{ COMMAND_send, send_main },
+	{ COMMAND_receive, receive_main },
+	{ COMMAND_cancel, cancel_main },
+	{ COMMAND_logs, logs_main },
 	{ COMMAND_config, config_main },
 	{ COMMAND_doctor, doctor_main },
 };

@@ -412,8 +412,10 @@ check_command(struct parser *p)
 {
 	const struct options *o = p->o;
 
+	if (o->has_url && o->has_socket)
+		return usage_error(p, "--url: is instead of --socket");
 	if (!(p->command & (COMMAND_run | COMMAND_exec | COMMAND_learn))) {
-		if (o->command != NULL)
+		if (o->command != NULL && p->command != COMMAND_send)
 			return usage_error(
 			    p, "--: %s takes no COMMAND", command_name(p->command));
 		if (p->command == COMMAND_daemon && !o->has_config && !o->has_check &&
@@ -449,7 +451,7 @@ add_environment(struct parser *p)
 {
 	struct options *o = p->o;
 	const char *config = getenv("CAISSON_CONFIG"), *state = getenv("CAISSON_STATE"),
-		   *path = getenv("CAISSON_SOCKET");
+		   *path = getenv("CAISSON_SOCKET"), *url = getenv("CAISSON_URL");
 
 	/* A turn goes to a daemon only where the line says so; the rest is the daemon's.  And
 	 * who names a daemon on the line does not mean the file of another one. */
@@ -466,9 +468,13 @@ add_environment(struct parser *p)
 		o->has_state = true;
 		o->state = state;
 	}
-	if (p->command & (COMMAND_grant | COMMAND_ps | COMMAND_daemon) && !o->has_socket &&
-	    path != NULL &&
-	    *path != '\0') {
+	if (p->command & COMMAND_remote && !o->has_url && !o->has_socket && url != NULL &&
+	    *url != '\0') {
+		o->has_url = true;
+		o->url = url;
+	}
+	if (p->command & (COMMAND_grant | COMMAND_ps | COMMAND_remote | COMMAND_daemon) &&
+	    !o->has_socket && !o->has_url && path != NULL && *path != '\0') {
 		o->has_socket = true;
 		o->socket = path;
 	}

@@ -43,6 +43,14 @@ enum command {
 	COMMAND_audit = 1 << COMMAND_NR_audit,
 	COMMAND_grant = 1 << COMMAND_NR_grant,
 	COMMAND_ps = 1 << COMMAND_NR_ps,
+	COMMAND_session = 1 << COMMAND_NR_session,
+	COMMAND_send = 1 << COMMAND_NR_send,
+	COMMAND_receive = 1 << COMMAND_NR_receive,
+	COMMAND_cancel = 1 << COMMAND_NR_cancel,
+	COMMAND_logs = 1 << COMMAND_NR_logs,
+	/* those that speak to a daemon or to its gateway */
+	COMMAND_remote = COMMAND_session | COMMAND_send | COMMAND_receive | COMMAND_cancel |
+	    COMMAND_logs,
 	COMMAND_config = 1 << COMMAND_NR_config,
 	COMMAND_doctor = 1 << COMMAND_NR_doctor,
 	COMMAND_daemon = 1 << COMMAND_NR_daemon,

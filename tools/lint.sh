@@ -40,7 +40,8 @@ includes() {
 		fault "lint: $1/ may include $2 only" "$found"
 }
 includes common common
-includes client 'client|common'
+includes client 'client|client/lib|common'
+includes client/lib 'client/lib|common'
 includes ledger 'ledger|common'
 includes gateway 'gateway|common'
 includes broker 'broker|broker/authority|common'
