@@ -1,4 +1,4 @@
-#include "broker/broker.h"
+#include "broker/session_private.h"
 
 #include <errno.h>
 #include <string.h>
@@ -64,15 +64,15 @@ read_all(int fd, struct buf *b)
 static const struct child *
 provider_of_row(struct broker *b, const struct msg_process_row *row)
 {
-	struct session *s;
+	const struct session *s;
 	size_t i;
 
 	if (row->role != process_role_provider || !row->has_session)
 		return NULL;
-	TAILQ_FOREACH (s, &b->sessions, link)
-		for (i = 0; s->id == row->session && i < s->operation->config->nproviders; i++)
-			if (slice_is(row->id, child_provider(&s->providers[i])->id))
-				return &s->providers[i];
+	s = session_find(b, row->session);
+	for (i = 0; s != NULL && i < s->operation->config->nproviders; i++)
+		if (slice_is(row->id, child_provider(&s->providers[i])->id))
+			return &s->providers[i];
 	return shared_find_named(b, row->session, row->id);
 }
 

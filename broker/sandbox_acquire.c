@@ -40,7 +40,8 @@ static void
 lease_begin(struct sandbox *sb)
 {
 	lease_renew(&sb->lease, sb->broker->now_ms);
-	if (sb->lease.ms != 0)
+	/* A broker over a namespace at rest has no sessions: what is on record stays as it is. */
+	if (sb->lease.ms != 0 && sb->broker->config->sessions > 0)
 		alarm_set(sb->broker->alarms, &sb->alarm, sb->lease.until_ms);
 }
 

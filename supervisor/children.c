@@ -153,11 +153,13 @@ refuse_order(
 
 /* ---- deaths ------------------------------------------------------------------------ */
 
-/* Of one that is made again and again, as nobody's session ends with it or begins with it. */
+/* Of one that is made again and again, as nobody's session ends with it or begins with it.  How
+ * the built-in runtime ends is how a client's command ended. */
 static bool
 counts_deaths(const struct generation *g, uint32_t kind, uint32_t index)
 {
-	return kind == CHILD_TURN ||
+	return (kind == CHILD_TURN &&
+		   g->config->runtimes.v[index].builtin != RUNTIME_COMMAND) ||
 	       (kind == CHILD_PROVIDER &&
 		   g->config->providers.v[index].scope == PROVIDER_SHARED);
 }
