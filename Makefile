@@ -273,17 +273,22 @@ loc:						## lines per trust domain
 # What a runtime in C includes, and what one in Python or JavaScript copies.
 sdk_headers := $(addprefix worker/sdk/,caisson.h caisson_loop.h caisson_provider.h)
 sdk_copied := $(wildcard worker/sdk/*.py worker/sdk/*.mjs)
+# The client in Python: `pip install $(DATADIR)/python`, or that folder on PYTHONPATH.
+python_client := $(addprefix client/python/,pyproject.toml README.md \
+	$(patsubst client/python/%,%,$(wildcard client/python/caisson_client/*.py)) caisson_client/py.typed)
 
 install: all					## honours DESTDIR, PREFIX
 	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(LIBDIR) \
 		$(DESTDIR)$(INCLUDEDIR) $(DESTDIR)$(DATADIR) $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 \
-		$(DESTDIR)$(MANDIR)/man8
+		$(DESTDIR)$(MANDIR)/man8 $(DESTDIR)$(DATADIR)/python/caisson_client
 	$(INSTALL) -m 755 $(bin:%=$B/bin/%) $(DESTDIR)$(BINDIR)/
 	$(INSTALL) -m 755 $(libexec:%=$B/libexec/%) $(DESTDIR)$(LIBEXECDIR)/
 	$(INSTALL) -m 644 $B/lib/libcaisson-runtime.a $B/lib/libcaisson.a $(DESTDIR)$(LIBDIR)/
 	$(INSTALL) -m 644 client/lib/libcaisson.h $(DESTDIR)$(INCLUDEDIR)/
 	$(INSTALL) -m 644 $(sdk_headers) $(DESTDIR)$(INCLUDEDIR)/
 	$(INSTALL) -m 644 $(sdk_copied) $(DESTDIR)$(DATADIR)/
+	$Qfor f in $(python_client:client/python/%=%); do \
+		$(INSTALL) -m 644 client/python/$$f $(DESTDIR)$(DATADIR)/python/$$f || exit 1; done
 	$(INSTALL) -m 644 docs/caisson.1 $(DESTDIR)$(MANDIR)/man1/
 	$(INSTALL) -m 644 docs/caisson.yaml.5 $(DESTDIR)$(MANDIR)/man5/
 	$(INSTALL) -m 644 docs/caissond.8 $(DESTDIR)$(MANDIR)/man8/
@@ -293,8 +298,10 @@ uninstall:					## remove what install put there
 		$(DESTDIR)$(INCLUDEDIR)/libcaisson.h \
 		$(patsubst worker/sdk/%,$(DESTDIR)$(INCLUDEDIR)/%,$(sdk_headers)) \
 		$(patsubst worker/sdk/%,$(DESTDIR)$(DATADIR)/%,$(sdk_copied)) \
+		$(patsubst client/python/%,$(DESTDIR)$(DATADIR)/python/%,$(python_client)) \
 		$(DESTDIR)$(MANDIR)/man1/caisson.1 $(DESTDIR)$(MANDIR)/man5/caisson.yaml.5 $(DESTDIR)$(MANDIR)/man8/caissond.8
-	rmdir $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(DATADIR) 2>/dev/null || :
+	rmdir $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(DATADIR)/python/caisson_client $(DESTDIR)$(DATADIR)/python \
+		$(DESTDIR)$(DATADIR) 2>/dev/null || :
 
 clean:						## remove build/
 	rm -rf build

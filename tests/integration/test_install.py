@@ -40,7 +40,12 @@ class Installed(unittest.TestCase):
         subprocess.run([*make, "--old-file=all", "install"], check=True, timeout=60,
                        stdout=subprocess.DEVNULL)
         copied = [f"caisson{part}.{kind}" for part in ("", "_loop", "_provider") for kind in ("py", "mjs")]
+        client = [p.relative_to(root / "client/python") for p in
+                  (root / "client/python/caisson_client").glob("*.py")]
+        self.assertGreater(len(client), 5)
         for source, target in (*((f"worker/sdk/{name}", f"share/caisson/{name}") for name in copied),
+                               *((f"client/python/{name}", f"share/caisson/python/{name}")
+                                 for name in (*client, "pyproject.toml")),
                                ("worker/sdk/caisson.h", "include/caisson.h"),
                                ("worker/sdk/caisson_loop.h", "include/caisson_loop.h"),
                                ("worker/sdk/caisson_provider.h", "include/caisson_provider.h"),
