@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "common/base64.h"
+#include "common/utf8.h"
 #include "common/walk.h"
 
 #define NAME_SHOWN_MAX 64 /* bytes of a name that nobody knows */
@@ -158,6 +159,19 @@ read_member(
 	}
 }
 
+/* Its name is shown as far as it is short, and a line that a terminal may have. */
+static int
+fail_unknown(const struct reading *r, struct slice name)
+{
+	size_t at, n = utf8_cut(name.p, name.n, NAME_SHOWN_MAX);
+	uint32_t c;
+
+	for (at = 0; at < n; at += (size_t)utf8_next(name.p + at, n - at, &c))
+		if (utf8_next(name.p + at, n - at, &c) <= 0 || utf8_is_control(c))
+			return fail(r, "", "unknown member");
+	return fail(r, "", "unknown member \"%.*s\"", (int)n, (const char *)name.p);
+}
+
 static const struct json_member *
 find(const struct json_member *table, struct slice name)
 {
@@ -185,9 +199,7 @@ json_members_read(struct slice value, const char *where, const struct json_membe
 		v = value_skip(&value);
 		m = find(table, name);
 		if (m == NULL)
-			rc = fail(&r, "", "unknown member \"%.*s\"",
-			    (int)(name.n < NAME_SHOWN_MAX ? name.n : NAME_SHOWN_MAX),
-			    (const char *)name.p);
+			rc = fail_unknown(&r, name);
 		else
 			rc = read_member(&r, m, &v, ret);
 	}

@@ -65,6 +65,17 @@ utf8_valid(const uint8_t *p, size_t n)
 	return (n <= 64 && utf8_is_short_ascii(p, n)) || utf8_valid_long(p, n);
 }
 
+/* How many bytes of `n` valid ones are at most `max` and end with a character. */
+static inline size_t
+utf8_cut(const uint8_t *p, size_t n, size_t max)
+{
+	if (n <= max)
+		return n;
+	while (max > 0 && (p[max] & 0xc0) == 0x80)
+		max--;
+	return max;
+}
+
 /* A character that a terminal could obey, or that hides: controls, marks that turn the reading
  * direction round, line separators, tags. */
 bool utf8_is_control(uint32_t c);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/utf8.h"
 #include "common/walk.h"
 #include "gateway/gateway.h"
 #include "gateway/operations.h"
@@ -195,7 +196,7 @@ serve(struct caller *x)
 	if (routes_bad_member(x->route, r, &member)) {
 		caller_refuse(x, "invalid_argument",
 		    "query: \"%.*s\" is unknown, or stands twice",
-		    (int)(member.n < 64 ? member.n : 64), (const char *)member.p);
+		    (int)utf8_cut(member.p, member.n, 64), (const char *)member.p);
 		return;
 	}
 	if (!(x->route->needs & ROUTE_SESSION)) {

@@ -1,7 +1,8 @@
 /*
  * Any bytes as a JSON text at the gateway's edge: what is read passes a walk, stays within its
  * bounds, is written and read back the same, and is what another implementation (jansson) takes
- * for valid.
+ * for valid.  As a frame of the WebSocket it becomes a request that can be encoded, or the fault
+ * is said.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +11,9 @@
 #include <jansson.h>
 
 #include "common/json.h"
+#include "common/utf8.h"
 #include "common/walk.h"
+#include "gateway/frames.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 
@@ -53,8 +56,8 @@ try_other(const uint8_t *p, size_t n, int r, const char *err)
 	json_decref(v);
 }
 
-int
-LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
+static void
+try_value(const uint8_t *p, size_t n)
 {
 	static const struct json_bounds small = { 4096, 8, 256 };
 	struct buf out = { 0 };
@@ -74,5 +77,51 @@ LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 		try_round(buf_slice(&out), &small);
 	}
 	buf_finish(&out);
+}
+
+/* As the broker reads it: a request that is packed is one that it takes for well-formed. */
+static void
+try_request(struct frame *f)
+{
+	struct message m;
+	struct fault fault;
+	struct buf out = { 0 };
+	int r;
+
+	f->submit.has_session = true;
+	f->submit.session = slice_of("s-1");
+	r = protocol_request(&out, MSG_operation_submit, 1, &f->submit);
+	must(r == 0 || r == -ERANGE);
+	if (r == 0)
+		must(protocol_decode(out.p + 4, out.n - 4, ROLE_CLIENT, ROLE_BROKER, LINK_READY,
+			 NULL, NULL, &m, &fault) == 0);
+	buf_finish(&out);
+}
+
+static void
+try_frame(const uint8_t *p, size_t n)
+{
+	struct frame f = { .type = FRAME_SEND };
+	struct json_fault fault = { { 0 } };
+	struct buf out = { 0 };
+	int r = frame_read((struct slice){ p, n }, 1 << 20, &f, &fault);
+
+	must(r == 0 || (r == -EINVAL && fault.text[0] != '\0'));
+	must(utf8_valid((const uint8_t *)fault.text, strlen(fault.text)));
+	if (r == 0 && f.type == FRAME_SEND)
+		try_request(&f);
+	else if (r == 0)
+		must(f.type == FRAME_HEARTBEAT || (f.has_operation && f.operation.n > 0));
+	frame_write_error(&out, slice_of("invalid_argument"), slice_of(fault.text));
+	must(!out.failed && utf8_valid(out.p, out.n));
+	buf_finish(&out);
+	frame_finish(&f);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
+{
+	try_value(p, n);
+	try_frame(p, n);
 	return 0;
 }
