@@ -118,7 +118,7 @@ principal_is_operator(const struct principal *p)
 bool
 principal_may_runtime(const struct principal *p, const char *runtime)
 {
-	const struct config_principal *row = p->row;
+	const struct config_principal *row = p != NULL ? p->row : NULL;
 
 	if (principal_is_operator(p))
 		return true;

@@ -116,6 +116,17 @@ sandboxes_open(const struct broker *b)
 	return b->sandboxes->open;
 }
 
+size_t
+sandboxes_queued(const struct broker *b)
+{
+	struct sandbox *sb;
+	size_t n = 0;
+
+	RB_FOREACH (sb, serial_tree, &b->sandboxes->by_serial)
+		n += sb->queued;
+	return n;
+}
+
 bool
 sandboxes_stop_all(struct broker *b)
 {

@@ -97,8 +97,9 @@ sandbox_is_over(const struct sandbox *sb)
 struct sandboxes *sandboxes_create(void);
 /* After the loop: frees every one. */
 void sandboxes_finish(struct broker *b);
-/* How many are not over. */
+/* How many are not over, and how many operations wait in them. */
 size_t sandboxes_open(const struct broker *b);
+size_t sandboxes_queued(const struct broker *b);
 /* While the broker ends: tells the children that serve files to go; true if none is left. */
 bool sandboxes_stop_all(struct broker *b);
 /* The supervisor is gone, and they with it. */

@@ -19,6 +19,8 @@ static const struct refusal closing = { "failed_precondition",
 	"the session is being released, or was: acquire another", false };
 static const struct refusal unconfigured = { "failed_precondition",
 	"the runtime of this session is not configured any more: release it", false };
+static const struct refusal not_any_more = { "permission_denied",
+	"the runtime of this session is not this principal's any more: release it", false };
 static const struct refusal other_runtime = { "invalid_argument",
 	"runtime: is not the session's; leave it out", false };
 static const struct refusal other_kind = { "failed_precondition",
@@ -78,6 +80,8 @@ sandbox_refusal(struct client *c, const struct msg_operation_submit *m, struct s
 		return &refusal_no_session;
 	if (sb->state != sandbox_state_ready)
 		return &closing;
+	if (!principal_may_runtime(c->principal, sb->runtime))
+		return &not_any_more;
 	if (!journal_available(b->journal))
 		return &refusal_no_journal;
 	if (m->has_runtime && !slice_is(m->runtime, sb->runtime))

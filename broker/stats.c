@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stddef.h>
 
-#include "broker/broker.h"
+#include "broker/sandbox.h"
 #include "common/records.h"
 #include "common/util.h"
 #include "common/walk.h"
@@ -151,6 +151,9 @@ set_gauges(struct broker *b)
 	b->stats.open_operations = 0;
 	TAILQ_FOREACH (s, &b->sessions, link)
 		b->stats.open_operations++;
+	b->stats.open_sessions = sandboxes_open(b);
+	b->stats.queued_operations = sandboxes_queued(b);
+	b->stats.queued_bytes = b->queued_bytes;
 	b->stats.journal_available = journal_available(b->journal);
 	b->stats.journal_syncs = journal_syncs(b->journal);
 }
