@@ -415,6 +415,9 @@ find_head(struct http_scan *s, const uint8_t *p, size_t n, struct http_fault *fa
 	const uint8_t *lf;
 	size_t at;
 
+	/* Said at once to who speaks something else, TLS perhaps, and would wait for an answer. */
+	if (n > 0 && *p != '\r' && ((*p | 0x20) < 'a' || (*p | 0x20) > 'z'))
+		return bad(fault, "this is not HTTP");
 	while (s->scanned < n) {
 		lf = memchr(p + s->scanned, '\n', n - s->scanned);
 		if (lf == NULL) {
