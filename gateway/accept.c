@@ -15,6 +15,7 @@
 
 #define BATCH	   64 /* connections that one wake-up of a listener takes at most */
 #define BACKOFF_MS 100 /* without a descriptor left */
+#define SAY_MS	   10000 /* without that, before it is said again */
 
 struct acceptor {
 	struct gateway *g;
@@ -24,7 +25,7 @@ struct acceptor {
 	struct alarm again;
 	unsigned open; /* connections */
 	bool listening;
-	bool said; /* that descriptors are short; until one is accepted again */
+	uint64_t said_at_ms; /* that descriptors are short; 0: never */
 };
 
 static unsigned
@@ -70,6 +71,14 @@ has_room(const struct acceptor *a)
 	return shared + kept * public_listeners(g) < g->config.connections;
 }
 
+bool
+acceptor_may_give(const struct acceptor *from, const struct acceptor *to)
+{
+	return from == to ||
+	    (!acceptor_is_monitor(from) && !acceptor_is_monitor(to) &&
+		from->open > reserve(from->g));
+}
+
 static void
 listen_again(struct acceptor *a)
 {
@@ -96,11 +105,14 @@ on_again(void *arg)
 static void
 back_off(struct acceptor *a, int error)
 {
-	if (!a->said)
+	uint64_t now_ms = clock_ms();
+
+	if (a->said_at_ms == 0 || now_ms - a->said_at_ms >= SAY_MS) {
 		log_warn("cannot take a connection: %s; trying again", strerror(error));
-	a->said = true;
+		a->said_at_ms = now_ms;
+	}
 	listen_no_more(a);
-	alarm_set(a->g->alarms, &a->again, clock_ms() + BACKOFF_MS);
+	alarm_set(a->g->alarms, &a->again, now_ms + BACKOFF_MS);
 }
 
 /* Returns false if there is nothing more to take now. */
@@ -110,12 +122,6 @@ take_one(struct acceptor *a)
 	const struct gateway_listener *l = &a->g->config.listeners[a->index];
 	int fd;
 
-	if (!has_room(a) && !conns_make_room(a->g, acceptor_is_monitor(a))) {
-		listen_no_more(a); /* until one ends: acceptor_on_end() */
-		return false;
-	}
-	if (!has_room(a))
-		return false; /* one is about to end */
 	fd = accept4(a->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (fd < 0) {
 		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
@@ -124,7 +130,6 @@ take_one(struct acceptor *a)
 			return true;
 		return false;
 	}
-	a->said = false;
 	a->open++;
 	if (conn_open(a->g, a, fd, l->tls) < 0)
 		acceptor_on_end(a);
@@ -138,19 +143,25 @@ on_acceptable(evutil_socket_t fd, short events, void *arg)
 
 	(void)fd;
 	(void)events;
-	for (unsigned i = 0; i < BATCH && take_one(a); i++)
+	/* Somebody waits: who rests makes room, or he waits until one rests or ends. */
+	if (!has_room(a) && !conns_make_room(a->g, a))
+		listen_no_more(a);
+	for (unsigned i = 0; i < BATCH && has_room(a) && take_one(a); i++)
 		;
+}
+
+void
+acceptor_on_rest(struct acceptor *a)
+{
+	for (unsigned i = 0; i < a->g->config.nlisteners; i++)
+		listen_again(&a->g->acceptors[i]);
 }
 
 void
 acceptor_on_end(struct acceptor *a)
 {
 	a->open--;
-	if (a->g->leaving)
-		return;
-	for (unsigned i = 0; i < a->g->config.nlisteners; i++)
-		if (has_room(&a->g->acceptors[i]))
-			listen_again(&a->g->acceptors[i]);
+	acceptor_on_rest(a);
 }
 
 const struct conn_handler *

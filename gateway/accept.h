@@ -18,8 +18,12 @@ int acceptors_open(struct gateway *g, int first_fd);
 void acceptors_stop(struct gateway *g); /* no new connection; the descriptors are closed */
 void acceptors_close(struct gateway *g);
 
-/* One of that acceptor's connections has ended. */
+/* One of that acceptor's connections rests now, */
+void acceptor_on_rest(struct acceptor *a);
+/* or has ended. */
 void acceptor_on_end(struct acceptor *a);
+/* Does a connection less of the one make room for one more of the other? */
+bool acceptor_may_give(const struct acceptor *from, const struct acceptor *to);
 /* Of a connection: which handler, and place in the configuration. */
 const struct conn_handler *acceptor_handler(const struct acceptor *a);
 unsigned acceptor_index(const struct acceptor *a);

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -93,7 +94,7 @@ gateway_confine(const char **ret_what)
 #ifndef CAISSON_ASAN /* the sanitizers need far more; the list is tested without them */
 	int ret;
 
-	if (setrlimit(RLIMIT_NPROC, &none) < 0 || setrlimit(RLIMIT_FSIZE, &none) < 0)
+	if (setrlimit(RLIMIT_NPROC, &none) < 0)
 		return -errno;
 	*ret_what = "Landlock";
 	ret = close_files();

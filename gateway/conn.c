@@ -40,6 +40,16 @@ conn_end(struct conn *c)
 }
 
 void
+conn_cut_off(struct conn *c)
+{
+	const struct linger none = { .l_onoff = 1, .l_linger = 0 };
+
+	setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+	c->g->stats.cut_off++;
+	conn_end(c);
+}
+
+void
 conn_expect(struct conn *c, unsigned ms)
 {
 	c->due_at_ms = ms == 0 ? 0 : clock_ms() + ms;
@@ -162,6 +172,7 @@ flush(struct conn *c)
 		if (r <= 0)
 			break;
 		c->out_sent += (size_t)r;
+		c->g->stats.bytes_sent += (size_t)r;
 		c->taken_at_ms = clock_ms();
 		if (c->tls == NULL)
 			break;
@@ -224,6 +235,7 @@ fill_scratch(struct conn *c)
 	else if (r < 0 && r != -EAGAIN && r != -EINTR)
 		conn_end(c);
 	c->more = c->tls != NULL && tls_holds(c->tls);
+	c->g->stats.bytes_received += got;
 	return got;
 }
 
@@ -356,7 +368,7 @@ conn_free(struct conn *c)
 	if (c->dirty)
 		TAILQ_REMOVE(&g->dirty, c, dirty_entry);
 	TAILQ_REMOVE(&g->conns, c, entry);
-	g->stats.connections--;
+	g->stats.open_connections--;
 	tls_close(c->tls);
 	close(c->fd);
 	forget_in(c);
@@ -398,8 +410,11 @@ on_soon(evutil_socket_t fd, short events, void *arg)
 			read_turn(c);
 		if (!c->ended && !c->drained)
 			take_kept(c);
-		/* The client says nothing more: what it asked for is still answered. */
-		if (c->eof && c->exchange == NULL)
+		/* Who says nothing more while he waits is taken to be gone, as proxies do: his
+		 * place is for others.  What is answered already is still sent. */
+		if (c->eof && c->exchange != NULL)
+			conn_end(c);
+		else if (c->eof)
 			conn_finish(c);
 		if (!c->ended)
 			settle(c);
@@ -476,8 +491,7 @@ on_sweep(void *arg)
 			continue;
 		if (conn_queued(c) > 0 && c->write_blocked &&
 		    now_ms - c->taken_at_ms >= g->config.write_timeout_ms) {
-			g->stats.cut_off_total++;
-			conn_end(c);
+			conn_cut_off(c);
 		} else if (c->due_at_ms != 0 && c->due_at_ms <= now_ms) {
 			on_due(c);
 		}
@@ -506,8 +520,8 @@ conn_open(struct gateway *g, struct acceptor *a, int fd, struct ssl_ctx_st *tls)
 	c->fd = fd;
 	c->begun = true; /* the first request is awaited as one that has begun */
 	TAILQ_INSERT_TAIL(&g->conns, c, entry);
+	g->stats.open_connections++;
 	g->stats.connections++;
-	g->stats.connections_total++;
 	conn_expect(c, g->config.header_timeout_ms);
 	if (g->sweep.at_ms == 0)
 		alarm_set(g->alarms, &g->sweep, clock_ms() + sweep_ms(g));
@@ -563,12 +577,12 @@ rests(const struct conn *c)
 }
 
 bool
-conns_make_room(struct gateway *g, bool monitor)
+conns_make_room(struct gateway *g, const struct acceptor *a)
 {
 	struct conn *c, *oldest = NULL;
 
 	TAILQ_FOREACH (c, &g->conns, entry)
-		if (acceptor_is_monitor(c->acceptor) == monitor && rests(c) &&
+		if (rests(c) && acceptor_may_give(c->acceptor, a) &&
 		    (oldest == NULL || c->due_at_ms < oldest->due_at_ms))
 			oldest = c;
 	if (oldest == NULL)

@@ -33,7 +33,10 @@ add_line(struct buf *b, const char *fmt, ...)
 static void
 count(struct gateway *g, unsigned status)
 {
-	g->stats.responses_total[status / 100 < 6 ? status / 100 : 5]++;
+	uint64_t *const classes[] = { &g->stats.responses_2xx, &g->stats.responses_3xx,
+		&g->stats.responses_4xx, &g->stats.responses_5xx };
+
+	++*classes[status / 100 - 2];
 }
 
 /* Who is answered so may have sent more than was read: where the next request begins is unknown. */
@@ -75,10 +78,12 @@ go_on(struct conn *c, bool close)
 {
 	conn_drop_exchange(c);
 	c->begun = false;
-	if (close)
+	if (close) {
 		conn_finish(c);
-	else
+	} else {
 		conn_expect(c, c->g->config.idle_timeout_ms);
+		acceptor_on_rest(c->acceptor);
+	}
 	conn_touch(c);
 }
 
@@ -138,7 +143,6 @@ refuse(struct conn *c, unsigned status, const char *code, struct slice message,
 		r.fields[0].name = "Allow";
 		r.fields[0].value = allow;
 	}
-	c->g->stats.refused_total++;
 	conn_respond(c, &r);
 	buf_finish(&body);
 }
@@ -164,7 +168,7 @@ conn_drop_exchange(struct conn *c)
 	if (c->exchange == NULL)
 		return;
 	if (c->exchange->counted)
-		c->g->stats.requests--;
+		c->g->stats.requests_in_flight--;
 	free(c->exchange);
 	c->exchange = NULL;
 }
@@ -187,7 +191,7 @@ conn_late_request(struct conn *c)
 
 	if (c->closing)
 		return;
-	c->g->stats.cut_off_total += c->begun;
+	c->g->stats.cut_off += c->begun;
 	if (c->in_bytes > 0)
 		refuse_fault(c, &late);
 	else
@@ -200,7 +204,7 @@ is_refused_for_load(struct conn *c)
 {
 	const struct gateway *g = c->g;
 
-	if (acceptor_is_monitor(c->acceptor) || g->stats.requests < g->config.requests)
+	if (acceptor_is_monitor(c->acceptor) || g->stats.requests_in_flight < g->config.requests)
 		return false;
 	conn_refuse(c, 429, "resource_exhausted",
 	    slice_of("too many requests at once: try again later"));
@@ -241,12 +245,12 @@ serve(struct conn *c)
 {
 	struct gateway *g = c->g;
 
-	g->stats.requests_total++;
+	g->stats.requests++;
 	if (is_refused_for_load(c))
 		return;
 	if (!acceptor_is_monitor(c->acceptor)) {
 		c->exchange->counted = true;
-		g->stats.requests++;
+		g->stats.requests_in_flight++;
 	}
 	c->handler->on_request(c, &c->exchange->request);
 }

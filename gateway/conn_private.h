@@ -69,6 +69,8 @@ int conn_open(struct gateway *g, struct acceptor *a, int fd, struct ssl_ctx_st *
 void conn_touch(struct conn *c);
 /* Ends it: on_close follows, from the loop. */
 void conn_end(struct conn *c);
+/* The same, because a time has passed: what the kernel holds for the client is forgotten, too. */
+void conn_cut_off(struct conn *c);
 /* Ends it when what is queued is taken, and the client has ended, too, or 2 s later. */
 void conn_finish(struct conn *c);
 /* What the client has to do within `ms`; 0: nothing. */
@@ -79,9 +81,9 @@ struct buf *conn_out(struct conn *c);
 int conns_init(struct gateway *g); /* 0 or a negative errno */
 void conns_finish(struct gateway *g);
 void conns_leave(struct gateway *g); /* after CONTROL_SHUTDOWN */
-/* Ends the connection that has rested longest, of the monitor's or of the others; false: none
- * rests. */
-bool conns_make_room(struct gateway *g, bool monitor);
+/* Ends the connection that has rested longest, of those that make room for one of `a`; false:
+ * none rests. */
+bool conns_make_room(struct gateway *g, const struct acceptor *a);
 
 /* conn_http.c */
 

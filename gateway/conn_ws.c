@@ -109,9 +109,9 @@ ws_accept(struct conn *c, const char *subprotocol)
 	}
 	add(out, "\r\n\r\n");
 	conn_drop_exchange(c);
-	c->g->stats.responses_total[1]++;
+	c->g->stats.responses_1xx++;
+	c->g->stats.open_websockets++;
 	c->g->stats.websockets++;
-	c->g->stats.websockets_total++;
 	c->code = WS_ABNORMAL;
 	conn_expect(c, c->g->config.ping_interval_ms);
 	if (c->g->leaving)
@@ -133,7 +133,7 @@ ws_send_text(struct conn *c, struct slice text)
 	if (!ws_is_open(c))
 		return;
 	wsframe_put(conn_out(c), WSFRAME_TEXT, text);
-	c->g->stats.messages_out_total++;
+	c->g->stats.messages_sent++;
 	conn_touch(c);
 }
 
@@ -219,7 +219,7 @@ take_data(struct conn *c, const struct wsframe *f)
 	} else if (r < 0) {
 		fail(c, code);
 	} else if (r > 0) {
-		c->g->stats.messages_in_total++;
+		c->g->stats.messages_received++;
 		c->handler->on_text(c, text);
 		if (c->ws != NULL)
 			wsmessage_finish(&c->ws->message);
@@ -280,8 +280,7 @@ conn_late_frame(struct conn *c)
 	if (c->paused || conn_queued(c) > 0)
 		return;
 	if (c->ws->pings == PINGS_MAX) {
-		c->g->stats.cut_off_total++;
-		conn_end(c);
+		conn_cut_off(c);
 		return;
 	}
 	c->ws->pings++;
@@ -297,5 +296,5 @@ conn_drop_ws(struct conn *c)
 	wsmessage_finish(&c->ws->message);
 	free(c->ws);
 	c->ws = NULL;
-	c->g->stats.websockets--;
+	c->g->stats.open_websockets--;
 }

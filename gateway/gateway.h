@@ -20,14 +20,14 @@ struct event_base;
 struct acceptor;
 struct monitor;
 
-/* Numbers of the gateway's own for /metrics: rows of common/metrics.def. */
+/* The gateway's own numbers: rows of common/metrics.def. */
 struct gateway_stats {
-	uint64_t connections; /* now */
-	uint64_t websockets; /* now */
-	uint64_t requests; /* in service, now */
-	uint64_t connections_total, requests_total, refused_total, websockets_total;
-	uint64_t messages_in_total, messages_out_total, cut_off_total;
-	uint64_t responses_total[6]; /* by hundreds of the status */
+#define METRIC_broker(field)
+#define METRIC_gateway(field)			      uint64_t field;
+#define METRIC(field, name, type, owner, help) METRIC_##owner(field)
+#include "common/metrics.def"
+#undef METRIC_broker
+#undef METRIC_gateway
 };
 
 /* One wish for a link to the broker.  Its owner's, and starts as zeroes but for `fn`, `arg`. */
@@ -72,6 +72,14 @@ struct gateway {
 	bool settled;
 	bool lost; /* the supervisor is gone */
 };
+
+/*
+ * Everything but the configuration, which is in `g` already, out of the descriptors of
+ * common/child.h; `handler` serves the public listeners.  Returns 0 or a negative errno.  The
+ * process confines itself after it.
+ */
+int gateway_begin(struct gateway *g, const struct conn_handler *handler);
+void gateway_end(struct gateway *g);
 
 /* Asks for a link to the broker: answered by d->fn, never from within this call. */
 void gateway_dial(struct gateway *g, struct dial *d);

@@ -10,12 +10,9 @@
  * supervisor is gone before, 125 if it cannot start.
  */
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <event2/event.h>
@@ -25,11 +22,10 @@
 #include "common/log.h"
 #include "common/rlimit.h"
 #include "common/sanitizer.h"
-#include "gateway/accept.h"
 #include "gateway/api.h"
 #include "gateway/confine.h"
-#include "gateway/conn_private.h"
 #include "gateway/control.h"
+#include "gateway/tls.h"
 
 SANITIZER_DEFAULTS
 
@@ -63,59 +59,6 @@ read_config(struct gateway *g, int argc, char **argv)
 	close((int)fd);
 }
 
-static struct event_base *
-make_loop(void)
-{
-	struct event_config *config = event_config_new();
-	struct event_base *base = NULL;
-
-	if (config != NULL) {
-		/* Single-threaded: no locks, and no wake-up descriptor for them. */
-		event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
-		base = event_base_new_with_config(config);
-		event_config_free(config);
-	}
-	return base;
-}
-
-/* What is accepted inherits this: a frame is not held back for the next one. */
-static void
-send_at_once(const struct gateway *g)
-{
-	for (unsigned i = 0; i < g->config.nlisteners; i++)
-		setsockopt(GATEWAY_FD_LISTEN + (int)i, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 },
-		    sizeof(int));
-}
-
-static int
-init(struct gateway *g)
-{
-	int r;
-
-	g->control_fd = -1;
-	TAILQ_INIT(&g->dials);
-	g->handler = &api_handler;
-	g->base = make_loop();
-	g->alarms = g->base != NULL ? alarms_create(g->base) : NULL;
-	if (g->alarms == NULL)
-		return -ENOMEM;
-	r = conns_init(g);
-	if (r == 0)
-		r = acceptors_open(g, GATEWAY_FD_LISTEN);
-	return r < 0 ? r : gateway_control_open(g, GATEWAY_FD_CONTROL);
-}
-
-static void
-finish(struct gateway *g)
-{
-	conns_finish(g);
-	acceptors_close(g);
-	gateway_control_close(g);
-	alarms_destroy(g->alarms);
-	event_base_free(g->base);
-	gateway_config_finish(&g->config);
-}
-
 int
 main(int argc, char **argv)
 {
@@ -128,8 +71,7 @@ main(int argc, char **argv)
 	rlimit_raise_descriptors();
 	tls_init();
 	read_config(&gateway, argc, argv);
-	send_at_once(&gateway);
-	r = init(&gateway);
+	r = gateway_begin(&gateway, &api_handler);
 	if (r < 0)
 		fatal("cannot start: %s", strerror(-r));
 	r = gateway_confine(&what);
@@ -139,6 +81,6 @@ main(int argc, char **argv)
 	gateway_control_ready(&gateway);
 	event_base_dispatch(gateway.base);
 	r = gateway.settled ? 0 : 1;
-	finish(&gateway);
+	gateway_end(&gateway);
 	return r;
 }

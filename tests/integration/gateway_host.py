@@ -57,8 +57,10 @@ def certificate(directory, name, *options):
 class Host:
     """listeners: maps of config.listener; {"unix": True} among one's members: a UNIX socket."""
 
-    def __init__(self, listeners=None, broker=None, wrap=(), preexec=None, **limits):
+    def __init__(self, listeners=None, broker=None, program_name="caisson-gateway", wrap=(),
+                 preexec=None, **limits):
         self.broker = broker
+        self.program = program(program_name)
         self.dialed = queue.Queue()  # links whose broker is the test itself
         self.messages = queue.Queue()  # of the control link, but for PING and DIAL
         self.directory = tempfile.TemporaryDirectory()
@@ -96,7 +98,7 @@ class Host:
 
         self.stderr = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
-            [*wrap, program("caisson-gateway"), str(wanted[-1])], env={}, pass_fds=wanted,
+            [*wrap, self.program, str(wanted[-1])], env={}, pass_fds=wanted,
             preexec_fn=be_child, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=self.stderr)
         theirs.close()

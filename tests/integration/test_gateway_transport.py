@@ -1,0 +1,283 @@
+"""HTTP over real sockets: bytes as clients send them, slowly, wrongly, many at once."""
+
+import errno
+import os
+import resource
+import select
+import socket
+import unittest
+
+from gateway_host import Host
+from wire import TIMEOUT, program
+
+ECHO = "program/gateway_echo"
+PUBLIC = [{"kind": "public"}, {"kind": "monitor"}]
+
+
+def echo(listeners=None, **limits):
+    return Host(listeners or PUBLIC, program_name=ECHO, **limits)
+
+
+@unittest.skipUnless(program(ECHO), "gateway_echo is not built")
+class Requests(unittest.TestCase):
+    def test_a_request_may_come_byte_by_byte(self):
+        text = (b"POST /a%20b?x=1 HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello"
+                b"GET /next HTTP/1.1\r\nHost: h\r\n\r\n")
+        with echo() as host, host.connect() as client:
+            client.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for i in range(len(text)):
+                client.send(text[i:i + 1])
+            self.assertEqual(client.response().body,
+                             b"method POST\nsegment a b\nmember 1\nbody hello\n")
+            self.assertEqual(client.response().body, b"method GET\nsegment next\nbody \n")
+
+    def test_a_request_may_be_cut_anywhere(self):
+        text = b"POST /a?x=1 HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi"
+        with echo() as host, host.connect() as client:
+            client.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for cut in range(1, len(text)):
+                client.send(text[:cut])
+                client.send(text[cut:])
+                self.assertEqual(client.response().body,
+                                 b"method POST\nsegment a\nmember 1\nbody hi\n")
+
+    def test_pipelined_requests_are_answered_in_order(self):
+        count = 500
+        with echo() as host, host.connect() as client:
+            client.send(b"".join(b"GET /%d HTTP/1.1\r\nHost: h\r\n\r\n" % i for i in range(count)))
+            for i in range(count):
+                self.assertIn(b"segment %d\n" % i, client.response().body)
+
+    def test_what_is_sent_behind_a_request_in_service_waits(self):
+        with echo() as host, host.connect() as client, host.connect() as other:
+            client.send(b"GET /later HTTP/1.1\r\nHost: h\r\n\r\nGET /then HTTP/1.1\r\nHost: h\r\n\r\n")
+            host.ping()
+            self.assertEqual(select.select([client.sock], [], [], 0)[0], [])
+            self.assertIn(b"now", other.get("/now").body)
+            self.assertIn(b"later", client.response().body)
+            self.assertIn(b"then", client.response().body)
+
+    def test_a_flood_behind_a_request_in_service_is_not_read(self):
+        with echo() as host, host.connect() as client, host.connect() as other:
+            client.send(b"GET /later HTTP/1.1\r\nHost: h\r\n\r\n")
+            host.ping()
+            client.sock.setblocking(False)
+            sent = 0
+            with self.assertRaises(BlockingIOError):
+                while sent < 1 << 26:  # more than sockets hold
+                    sent += client.sock.send(b"x" * (1 << 16))
+            before = memory_of(host)
+            self.assertLess(before, (40 << 20) * (8 if SANITIZED else 1))
+            other.get("/now")
+
+    def test_a_client_that_says_no_more_is_answered(self):
+        with echo() as host, host.connect() as client:
+            client.send(b"GET /bytes/3000000 HTTP/1.1\r\nHost: h\r\n\r\n")
+            client.sock.shutdown(socket.SHUT_WR)
+            self.assertEqual(len(client.response().body), 3000000)
+            self.assertEqual(client.rest(), b"")
+
+    def test_head_tells_the_length_and_sends_no_body(self):
+        with echo() as host, host.connect() as client:
+            answer = client.request("HEAD", "/bytes/1000")
+            self.assertEqual((answer.status, answer.headers["content-length"]), (200, "1000"))
+            self.assertEqual(client.get("/x").status, 200)
+
+    def test_a_client_that_waits_for_100_gets_it_before_its_body(self):
+        with echo() as host, host.connect() as client:
+            client.send(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n"
+                        b"Expect: 100-continue\r\n\r\n")
+            self.assertEqual(client.response().status, 100)
+            client.send(b"hi")
+            self.assertIn(b"body hi", client.response().body)
+            client.send(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9999999\r\n"
+                        b"Expect: 100-continue\r\n\r\n")
+            self.assertEqual(client.response().status, 413)
+            self.assertEqual(client.rest(), b"")
+
+    def test_http_1_0_is_served_and_closed(self):
+        with echo() as host, host.connect() as client:
+            client.send(b"GET /a HTTP/1.0\r\n\r\n")
+            answer = client.response()
+            self.assertEqual((answer.status, answer.headers["connection"]), (200, "close"))
+            self.assertEqual(client.rest(), b"")
+
+    def test_what_is_refused_is_answered_and_ends_the_connection(self):
+        head = b" HTTP/1.1\r\nHost: h\r\n"
+        rows = ((b"GET /%00" + head + b"\r\n", 400), (b"GET / HTTP/1.1\r\n\r\n", 400),
+                (b"GET /" + b"x" * 20000, 414), (b"GET /" + head + b"X: " + b"x" * 20000, 431),
+                (b"POST /" + head + b"Content-Length: 1048577\r\n\r\n", 413),
+                (b"POST /" + head + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 501),
+                (b"TRACE /" + head + b"\r\n", 501), (b"GET / HTTP/3.0\r\n\r\n", 505),
+                (b"\x16\x03\x01\x02\x00\x01\x00\x01", 400))
+        with echo() as host:
+            for text, status in rows:
+                with self.subTest(text[:40]), host.connect() as client:
+                    client.send(text)
+                    answer = client.response()
+                    self.assertEqual((answer.status, answer.headers["connection"]), (status, "close"))
+                    self.assertTrue(answer.body.startswith(b'{"error":{"code":"'))
+                    self.assertEqual(client.rest(), b"")
+            with host.connect() as client:
+                client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+                self.assertEqual(client.rest(), b"")
+            with host.connect() as client:
+                self.assertEqual(client.get("/").status, 200)
+
+    def test_an_answer_is_read_though_the_client_still_sends(self):
+        """Closing at once would throw the answer away with what is not read."""
+        with echo() as host, host.connect() as client:
+            client.send(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 99999999\r\n\r\n")
+            for _ in range(100):
+                client.send(b"x" * 10000)
+            self.assertEqual(client.response().status, 413)
+
+
+@unittest.skipUnless(program(ECHO), "gateway_echo is not built")
+class Time(unittest.TestCase):
+    def test_a_slow_loris_is_told_and_ended(self):
+        with echo(headerTimeoutMs=300) as host:
+            with host.connect() as client:
+                client.send(b"GET / HTTP/1.1\r\nX: y")
+                self.assertEqual(client.response().status, 408)
+                self.assertEqual(client.rest(), b"")
+            with host.connect() as client:  # a body, too
+                client.send(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nx")
+                self.assertEqual(client.response().status, 408)
+            with host.connect() as client:  # nothing at all
+                self.assertEqual(client.rest(), b"")
+
+    def test_byte_after_byte_does_not_buy_time(self):
+        with echo(headerTimeoutMs=500) as host, host.connect() as client:
+            client.send(b"GET / HTTP/1.1\r\nX: ")
+            answered = False
+            while not answered:  # ends by the header timeout, or by the test's own
+                try:
+                    client.send(b"y")
+                except OSError:
+                    break
+                answered = bool(select.select([client.sock], [], [], 0.05)[0])
+            self.assertEqual(client.response().status, 408)
+
+    def test_a_connection_at_rest_is_ended(self):
+        with echo(idleTimeoutMs=300) as host, host.connect() as client:
+            self.assertEqual(client.get("/").status, 200)
+            self.assertEqual(client.rest(), b"")
+
+    def test_a_request_in_service_has_no_such_time(self):
+        with echo(idleTimeoutMs=200, headerTimeoutMs=200, writeTimeoutMs=200) as host:
+            with host.connect() as client, host.connect() as idle:
+                client.send(b"GET /later HTTP/1.1\r\nHost: h\r\n\r\n")
+                self.assertEqual(idle.rest(), b"")  # the time has passed
+                with host.connect() as other:
+                    other.get("/now")
+                self.assertEqual(client.response().status, 200)
+
+    def test_a_client_that_takes_nothing_is_cut_off(self):
+        with echo(writeTimeoutMs=400) as host, host.connect() as client, host.connect() as other:
+            client.send(b"GET /bytes/50000000 HTTP/1.1\r\nHost: h\r\n\r\n")
+            poll = select.poll()
+            poll.register(client.sock, select.POLLHUP | select.POLLERR)
+            self.assertTrue(poll.poll(TIMEOUT * 1000))  # a reset, though nothing was read
+            self.assertEqual(other.get("/").status, 200)
+
+    def test_a_client_that_takes_slowly_is_not(self):
+        with echo(writeTimeoutMs=2000) as host, host.connect() as client:
+            client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.send(b"GET /bytes/400000 HTTP/1.1\r\nHost: h\r\n\r\n")
+            got = b""
+            while len(got) < 400000:
+                got += client.sock.recv(4096)
+            self.assertTrue(got.startswith(b"HTTP/1.1 200"))
+
+
+@unittest.skipUnless(program(ECHO), "gateway_echo is not built")
+class Bounds(unittest.TestCase):
+    def test_requests_in_flight_have_a_bound_and_the_monitor_is_beyond_it(self):
+        with echo(requests=2) as host:
+            with host.connect() as a, host.connect() as b, host.connect() as c, \
+                    host.connect(1) as monitor:
+                for client in (a, b):
+                    client.send(b"GET /later HTTP/1.1\r\nHost: h\r\n\r\n")
+                host.ping()
+                answer = c.get("/now")
+                self.assertEqual((answer.status, answer.headers["retry-after"]), (429, "1"))
+                self.assertEqual(monitor.get("/healthz").status, 200)
+                a.sock.close()  # it gives its place back
+                while c.get("/now").status == 429:
+                    pass
+                self.assertEqual(b.response().status, 200)
+
+    def test_connections_have_a_bound_and_one_at_rest_makes_room(self):
+        with echo(connections=8) as host:
+            clients = [host.connect() for _ in range(8)]
+            for client in clients:
+                self.assertEqual(client.get("/").status, 200)
+            with host.connect() as ninth, host.connect(1) as monitor:
+                self.assertEqual(ninth.get("/").status, 200)
+                self.assertEqual(clients[0].rest(), b"")  # it rested longest
+                self.assertEqual(clients[1].get("/").status, 200)
+                self.assertEqual(monitor.get("/healthz").status, 200)
+            for client in clients:
+                client.sock.close()
+
+    def test_who_comes_when_all_are_busy_waits_for_a_place(self):
+        with echo(connections=4) as host:
+            clients = [host.connect() for _ in range(4)]
+            for client in clients:
+                client.send(b"GET /later HTTP/1.1\r\nHost: h\r\n\r\n")
+            host.ping()
+            with host.connect() as fifth:
+                fifth.send(b"GET /now HTTP/1.1\r\nHost: h\r\n\r\n")
+                host.ping()
+                self.assertEqual(select.select([fifth.sock], [], [], 0)[0], [])
+                clients[0].sock.close()
+                # Its end is noticed when something is written to it, or, as here, read.
+                self.assertEqual(fifth.response().status, 200)
+                for client in clients[1:]:
+                    self.assertEqual(client.response().status, 200)
+                    client.sock.close()
+
+    def test_a_listener_has_its_share_whatever_another_holds(self):
+        listeners = [{"kind": "public"}, {"kind": "public", "unix": True}]
+        with echo(listeners, connections=16) as host:
+            clients = [host.connect(0) for _ in range(16)]
+            for client in clients[:14]:
+                client.send(b"GET /later HTTP/1.1\r\nHost: h\r\n\r\n")
+            host.ping()
+            with host.connect(1) as local:
+                self.assertEqual(local.get("/").status, 200)
+                local.get("/now")
+            for client in clients:
+                client.sock.close()
+
+    def test_without_descriptors_it_waits_and_goes_on(self):
+        def few():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))
+
+        with echo(preexec=few) as host:
+            clients = [host.connect() for _ in range(32)]
+            served = []
+            for client in clients:
+                client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+            ready = select.select([c.sock for c in clients], [], [], TIMEOUT)[0]
+            self.assertTrue(0 < len(ready) < 32)
+            host.ping()  # it is not in a loop of failures only
+            for client in clients:  # each that ends makes room for one that waits
+                served.append(client.response().status)
+                client.sock.close()
+            self.assertEqual(served, [200] * 32)
+            self.assertEqual(host.log().count("cannot take a connection"), 1)
+            self.assertIn(os.strerror(errno.EMFILE), host.log())
+
+
+def memory_of(host):
+    """Bytes of private, touched memory."""
+    with open(f"/proc/{host.pid}/smaps_rollup", encoding="ascii") as file:
+        return sum(int(line.split()[1]) << 10 for line in file if line.startswith("Private_Dirty"))
+
+
+from wire import SANITIZED  # noqa: E402
+
+if __name__ == "__main__":
+    unittest.main()
