@@ -357,6 +357,7 @@ conf_refuse_row(char err[CONF_ERROR_MAX], const char *file, const struct conf_na
 	ROW_OF(CONFIG_ROW_PROVIDER, providers)
 	ROW_OF(CONFIG_ROW_TOOL, tools)
 	ROW_OF(CONFIG_ROW_GRANT, grants)
+	ROW_OF(CONFIG_ROW_PRINCIPAL, principals)
 #undef ROW_OF
 	return conf_refuse(err, file, (struct node_at){ 0, 0 }, "%s", why);
 }

@@ -438,6 +438,8 @@ ATTACKS = ("spawn-index spawn-index-max spawn-provider spawn-kind-0 spawn-kind-9
            "signal-kill signal-turn more-too-much ready-twice settled-unasked a-verb-of-ours "
            "no-verb client-gone client-taken spawn-generation kill-generation config-unasked "
            "config-unasked-next config-over config-over-unknown").split()
+WORKSPACES = ("workspace-0 workspace-twice workspace-drop workspace-drop-twice workspace-shown "
+              "workspace-none-shown workspace-found").split()
 
 
 @unittest.skipUnless(CAISSOND and program("program/hostile_broker") and
@@ -460,13 +462,13 @@ class SubvertedBroker(Case):
                        program=str(self.path / "build" / "bin" / "caissond"))
 
     def test_every_attack_is_noticed_and_ends_it(self):
-        for name in ATTACKS:
+        for name in ATTACKS + WORKSPACES:  # a private run has no workspace
             with self.subTest(attack=name), self.run_as(name) as run:
                 self.assertEqual(run.process.wait(TIMEOUT), 125)
                 self.assertIn("asked for what no broker may", run.stderr())
 
-    def test_in_a_daemon_it_cannot_invent_clients(self):
-        for name in ("client-gone", "client-taken"):
+    def test_in_a_daemon_it_can_invent_neither_clients_nor_workspaces(self):
+        for name in ["client-gone", "client-taken", *WORKSPACES]:
             path = self.write(f"{name}.yaml", f"version: 1\nnamespace: {name}\n"
                               "runtimes: [{ id: a, command: [/bin/sleep, '1000'] }]\n")
             with self.subTest(attack=name):
@@ -477,6 +479,8 @@ class SubvertedBroker(Case):
                 self.assertEqual(result.returncode, 125)
                 self.assertIn("asked for what no broker may", result.stderr)
                 self.assertIn("the broker died", result.stderr)
+                left = os.listdir(self.state / "namespaces" / name / "workspaces")
+                self.assertLessEqual(set(left), {f"{n:016x}" for n in (5, 6)})
 
     def test_it_reaches_none_that_waits_and_hands_no_two_to_one_session(self):
         path = self.write("hunt.yaml", "version: 1\nnamespace: hunt\n"

@@ -1,12 +1,17 @@
-"""Sessions' workspaces: what a daemon says at its start, and where there are none."""
+"""Sessions' workspaces: where there are none, and what a death at any step leaves of them."""
 
+import contextlib
+import os
 import shutil
+import signal
 import subprocess
 import unittest
 
 from daemon_lab import CAISSON, Case, Daemon
-from real import WAIT
-from wire import said
+from real import WAIT, wait_for
+from wire import BUILD, Closed, TIMEOUT, said
+
+STOPS = BUILD / "stops" / "bin" / "caissond"
 
 SHELL = "version: 1\nruntimes: [{ id: shell, builtin: command }]\n"
 FILES = ("version: 1\nruntimes: [{ id: a, command: [/bin/true] }]\n"
@@ -45,6 +50,110 @@ class Private(Case):
     def test_files_of_a_workspace_are_a_daemon_s(self):
         self.assertIn("the provider \"files\" of ", self.refused(FILES))
         self.assertIn("serves a session's workspace", self.refused(FILES, "--", "/bin/true"))
+
+
+class Life(Case):
+    """A session's directory comes and goes with it, and with nothing else."""
+
+    def setUp(self):
+        super().setUp()
+        self.config.write_text(SHELL)
+        self.place = self.state / "namespaces/default/workspaces"
+
+    def there(self):
+        return sorted(os.listdir(self.place))
+
+    @staticmethod
+    def acquire(client):
+        return client.call("session.acquire")["session"]["id"]
+
+    @staticmethod
+    def open_sessions(client):
+        return sorted(s["id"][2:] for s in client.call("session.list", cursor=0, limit=1000)
+                      ["sessions"] if s["state"] == "ready")
+
+    def command(self, client, session, line):
+        client.call("operation.submit", session=session, kind="command", shell=line)
+        while True:
+            event = client.expect("operation.event")[1]
+            if event["type"] in ("completed", "failed"):
+                return event
+
+    def only_the_open_ones_are_there(self, d):
+        client = d.client()
+        wait_for(lambda: self.there() == self.open_sessions(client), "what is nobody's to go")
+        for number in self.open_sessions(client):
+            client.call("session.release", session="s-" + number, mode="immediate", wait=True)
+        wait_for(lambda: self.there() == [], "all to go")
+        self.assertNotIn("cannot remove", d.stderr())
+
+
+class Lives(Life):
+    def test_a_session_s_is_its_number_and_closed_to_others(self):
+        d = Daemon(self)
+        client = d.client()
+        s = self.acquire(client)
+        self.assertEqual(self.there(), [s[2:]])
+        self.assertEqual((self.place / s[2:]).stat().st_mode & 0o7777, 0o700)
+        self.assertEqual(self.command(client, s, "echo x >x; mkdir -p a/b; chmod 0 a")["type"],
+                         "completed")
+        owner = (self.place / s[2:]).stat().st_uid
+        self.assertEqual((self.place / s[2:] / "x").stat().st_uid, owner)
+        client.call("session.release", session=s, wait=True)
+        wait_for(lambda: self.there() == [], "its workspace to go")
+
+    def test_the_next_daemon_keeps_what_is_a_session_s_and_removes_the_rest(self):
+        d = Daemon(self)
+        client = d.client()
+        s = self.acquire(client)
+        self.command(client, s, "echo kept >x")
+        d.close()
+        nobodys = self.place / "00000000deadbeef"
+        (nobodys / "d").mkdir(parents=True)
+        (nobodys / "d" / "\n\x1b[2J").write_text("x")
+        (nobodys / "up").symlink_to(self.place)
+        (nobodys / "d").chmod(0)
+        (self.place / "notes").mkdir()  # no name that a daemon gives
+        d = Daemon(self)
+        client = d.client()
+        wait_for(lambda: not nobodys.exists(), "what is nobody's to go")
+        self.assertEqual(self.there(), sorted([s[2:], "notes"]))
+        self.assertEqual((self.place / s[2:] / "x").read_text(), "kept\n")
+        (self.place / "notes").rmdir()
+        self.only_the_open_ones_are_there(d)
+
+
+@unittest.skipUnless(STOPS.exists(), "build/stops is not built (make stops)")
+class Stops(Life):
+    """caissond is killed at each step of a workspace's life: the next start removes what is left."""
+
+    ACQUIRED = ("workspace_making", "workspace_made")
+    RELEASED = ("workspace_dropped", "workspace_empty", "workspace_goes", "workspace_removed")
+
+    def until_death(self, d, content):
+        client = d.client()
+        with contextlib.suppress(Closed, ConnectionError):
+            s = self.acquire(client)
+            if content:
+                self.command(client, s, "mkdir a; echo x >a/x; chmod 0 a")
+            client.call("session.release", session=s, wait=True)
+            while client.receive():  # the workspace goes beside the answer
+                pass
+        self.assertEqual(d.process.wait(TIMEOUT), -signal.SIGKILL)
+
+    def test_nothing_is_left_of_a_death_at_any_step(self):
+        for content in (False, True):
+            for point in self.ACQUIRED + self.RELEASED:
+                if point == "workspace_goes" and not content:
+                    continue  # what is empty needs no chamber
+                with self.subTest(point=point, content=content):
+                    d = Daemon(self, program=STOPS,
+                               env={"CAISSON_STOP": "supervisor." + point})
+                    self.until_death(d, content)
+                    d.close()
+                    d = Daemon(self)
+                    self.only_the_open_ones_are_there(d)
+                    d.close()
 
 
 if __name__ == "__main__":
