@@ -47,6 +47,7 @@
 #include <sys/queue.h>
 #include <sys/tree.h>
 
+#include "broker/admissions.h"
 #include "broker/authority/authority.h"
 #include "broker/authority/set.h"
 #include "broker/config.h"
@@ -376,6 +377,7 @@ struct broker {
 	size_t queued_bytes; /* of what waits in sandboxes */
 	RB_HEAD(workspace_tree, workspace) workspaces; /* with a child, by its number */
 	struct sandboxes *sandboxes;
+	struct admissions acquired; /* keys of session.acquire */
 	TAILQ_HEAD(, client) clients;
 	unsigned gateway_links; /* of them */
 	TAILQ_HEAD(, principal) principals;

@@ -29,7 +29,7 @@ struct waiting {
 	struct client *client;
 	struct sandbox *sandbox;
 	uint32_t msgid;
-	bool acquires; /* else it releases */
+	enum waits what;
 	TAILQ_ENTRY(waiting) entry; /* sandbox.waiting */
 	LIST_ENTRY(waiting) of_client; /* client.waiting */
 };
@@ -89,6 +89,8 @@ sandbox_destroy(struct sandbox *sb)
 		RB_REMOVE(number_tree, &all->by_number, sb);
 		RB_REMOVE(serial_tree, &all->by_serial, sb);
 	}
+	if (sb->has_key)
+		admissions_remove(&sb->broker->acquired, &sb->key);
 	alarm_clear(&sb->alarm);
 	workspace_destroy(sb->workspace);
 	free(sb->runtime);
@@ -108,6 +110,7 @@ sandboxes_finish(struct broker *b)
 		sandbox_destroy(sb);
 	free(b->sandboxes);
 	b->sandboxes = NULL;
+	admissions_finish(&b->acquired);
 }
 
 size_t
@@ -291,7 +294,7 @@ waiting_destroy(struct waiting *w)
 }
 
 bool
-sandbox_wait(struct sandbox *sb, struct client *c, uint32_t msgid, bool acquires)
+sandbox_wait(struct sandbox *sb, struct client *c, uint32_t msgid, enum waits what)
 {
 	struct waiting *w = c->nwaiting < SANDBOX_WAITING_MAX ? malloc(sizeof *w) : NULL;
 
@@ -300,7 +303,7 @@ sandbox_wait(struct sandbox *sb, struct client *c, uint32_t msgid, bool acquires
 		return false;
 	}
 	*w = (struct waiting){
-		.client = c, .sandbox = sb, .msgid = msgid, .acquires = acquires
+		.client = c, .sandbox = sb, .msgid = msgid, .what = what
 	};
 	TAILQ_INSERT_TAIL(&sb->waiting, w, entry);
 	LIST_INSERT_HEAD(&c->waiting, w, of_client);
@@ -308,29 +311,48 @@ sandbox_wait(struct sandbox *sb, struct client *c, uint32_t msgid, bool acquires
 	return true;
 }
 
+/* Tells `w`, and forgets it. */
+static void
+answer_one(struct waiting *w, const struct buf *map, const struct refusal *no)
+{
+	bool existing = w->what == WAITS_EXISTING;
+	struct msg_session_acquire_reply acquired = {
+		.session = buf_slice(map), .has_existing = existing, .existing = existing
+	};
+	struct msg_session_release_reply released = { .session = buf_slice(map) };
+	struct client *c = w->client;
+
+	if (no == NULL && map->failed)
+		no = &refusal_no_memory;
+	if (no != NULL)
+		refusal_send(c, w->msgid, no);
+	else if (w->what == WAITS_RELEASED)
+		link_reply(c->link, MSG_session_release_reply, w->msgid, &released);
+	else
+		link_reply(c->link, MSG_session_acquire_reply, w->msgid, &acquired);
+	waiting_destroy(w);
+}
+
 void
 sandbox_answer(struct sandbox *sb, const struct refusal *no)
 {
-	struct msg_session_acquire_reply acquired = { 0 };
-	struct msg_session_release_reply released = { 0 };
 	struct buf map = { 0 };
-	struct waiting *w;
 
 	if (TAILQ_EMPTY(&sb->waiting))
 		return;
 	sandbox_pack(&map, sb);
-	acquired.session = released.session = buf_slice(&map);
-	while ((w = TAILQ_FIRST(&sb->waiting)) != NULL) {
-		struct link *l = w->client->link;
+	while (!TAILQ_EMPTY(&sb->waiting))
+		answer_one(TAILQ_FIRST(&sb->waiting), &map, no);
+	buf_finish(&map);
+}
 
-		if (no != NULL || map.failed)
-			refusal_send(w->client, w->msgid, no != NULL ? no : &refusal_no_memory);
-		else if (w->acquires)
-			link_reply(l, MSG_session_acquire_reply, w->msgid, &acquired);
-		else
-			link_reply(l, MSG_session_release_reply, w->msgid, &released);
-		waiting_destroy(w);
-	}
+void
+sandbox_answer_last(struct sandbox *sb)
+{
+	struct buf map = { 0 };
+
+	sandbox_pack(&map, sb);
+	answer_one(TAILQ_LAST(&sb->waiting, waitings), &map, NULL);
 	buf_finish(&map);
 }
 

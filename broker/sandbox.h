@@ -28,6 +28,13 @@
 
 struct workspace;
 
+/* What somebody waits for. */
+enum waits {
+	WAITS_ACQUIRED,
+	WAITS_EXISTING, /* the same, and it was acquired before, under the same key */
+	WAITS_RELEASED,
+};
+
 /* Renewed by heartbeats alone; `until_ms` is of the monotonic clock and never moves back. */
 struct lease {
 	uint32_t ms; /* 0: there is none */
@@ -76,9 +83,11 @@ struct sandbox {
 	unsigned queued;
 	struct operation *running; /* until its processes are gone */
 	uint64_t admitted; /* operations, so far */
-	bool recording; /* its release is on its way to the disk */
+	bool recording; /* its acquisition, or release, is on its way to the disk */
+	bool has_key;
+	struct admission_key key; /* that it was acquired under: known as long as it is */
 	struct workspace *workspace; /* NULL: nobody needs its files now */
-	TAILQ_HEAD(, waiting) waiting; /* who is answered when it is ready, or over */
+	TAILQ_HEAD(waitings, waiting) waiting; /* who is answered when it is ready, or over */
 	RB_ENTRY(sandbox) by_number, by_serial; /* of all that are known */
 	TAILQ_ENTRY(sandbox) closed; /* the ring of those that are over */
 };
@@ -151,8 +160,10 @@ struct sandbox *sandbox_create(
 void sandbox_close(struct sandbox *sb, bool recorded);
 /* Answers, or refuses with `no`, whoever waits for it. */
 void sandbox_answer(struct sandbox *sb, const struct refusal *no);
+/* Answers who came last, now. */
+void sandbox_answer_last(struct sandbox *sb);
 /* One more who is answered then; false, and refused, if that is one too many. */
-bool sandbox_wait(struct sandbox *sb, struct client *c, uint32_t msgid, bool acquires);
+bool sandbox_wait(struct sandbox *sb, struct client *c, uint32_t msgid, enum waits what);
 
 /* ---- sandbox_queue.c -------------------------------------------------------------------- */
 

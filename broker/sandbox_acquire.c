@@ -31,6 +31,12 @@ static const struct refusal zero_limit = { "invalid_argument",
 	"leaseMs, timeoutMs and queue are at least 1, or left out", false };
 static const struct refusal bad_trace = { "invalid_argument",
 	"trace: is no text of 1 to 256 bytes without control characters", false };
+static const struct refusal bad_key = { "invalid_argument",
+	"idempotencyKey: is no text of 1 to 128 letters, digits, - _ .", false };
+static const struct refusal other_key = { "already_exists",
+	"another session was acquired under this key", false };
+static const struct refusal too_many_keys = { "resource_exhausted",
+	"there are as many keys as may be; go without one, or release sessions", false };
 static const struct refusal no_workspace = { "unavailable",
 	"its workspace cannot be made; see the log of caissond", true };
 
@@ -57,6 +63,18 @@ static bool
 is_shape(struct slice text, bool turn, bool workspace)
 {
 	return slice_is(text, shape_name(turn, workspace));
+}
+
+static int
+key_restore(struct sandbox *sb, const struct msg_record *m)
+{
+	int r;
+
+	memcpy(sb->key.key, m->key.p, sizeof sb->key.key);
+	memcpy(sb->key.fingerprint, m->fingerprint.p, sizeof sb->key.fingerprint);
+	r = admissions_restore(&sb->broker->acquired, &sb->key, sb->id);
+	sb->has_key = r == 0;
+	return r;
 }
 
 int
@@ -88,7 +106,7 @@ sandbox_restore(struct broker *b, const struct msg_record *m)
 	if (m->has_trace && (sb->trace = slice_dup(m->trace)) == NULL)
 		return -ENOMEM;
 	lease_begin(sb);
-	return 0;
+	return m->has_key && m->has_fingerprint ? key_restore(sb, m) : 0;
 }
 
 /* ---- acquire -------------------------------------------------------------------------- */
@@ -105,10 +123,24 @@ sandbox_record_init(struct record *r, const struct sandbox *sb, const char *type
 static void
 sandbox_fail(struct sandbox *sb, const char *detail, const struct refusal *no)
 {
+	if (sb->has_key) /* nothing was done under it: it is free again */
+		admissions_remove(&sb->broker->acquired, &sb->key);
+	sb->has_key = false;
 	sb->state = sandbox_state_failed;
 	sb->detail = detail;
 	sandbox_answer(sb, no);
 	sandbox_close(sb, true);
+}
+
+/* Its record was refused, and may stand all the same: nobody is to bring it back. */
+static void
+unacquired_record(const struct sandbox *sb)
+{
+	struct record r;
+
+	sandbox_record_init(&r, sb, "session.released");
+	RECORD_TEXT(&r.m, cause, "audit_unavailable");
+	record_append(&r, JOURNAL_ENDING, NULL, NULL);
 }
 
 static void
@@ -119,6 +151,8 @@ acquired_on_record(void *arg, bool ok)
 	broker_tick(sb->broker);
 	sb->recording = false;
 	if (!ok) { /* nobody has it, and nothing of it has begun */
+		if (!journal_lost(sb->broker->journal))
+			unacquired_record(sb);
 		sandbox_fail(sb, "audit_unavailable", &refusal_no_journal);
 		return;
 	}
@@ -144,6 +178,12 @@ acquired_record(struct sandbox *sb)
 	    &r.m, detail, shape_name(sb->kind == operation_kind_turn, sb->has_workspace));
 	if (sb->trace != NULL)
 		RECORD_TEXT(&r.m, trace, sb->trace);
+	if (sb->has_key) {
+		RECORD_SLICE(
+		    &r.m, key, ((struct slice){ sb->key.key, sizeof sb->key.key }));
+		RECORD_SLICE(&r.m, fingerprint,
+		    ((struct slice){ sb->key.fingerprint, sizeof sb->key.fingerprint }));
+	}
 	sb->acquired_at_ms = r.m.at;
 	sb->recording = true;
 	if (record_append(&r, JOURNAL_EFFECT, acquired_on_record, sb) < 0)
@@ -207,44 +247,105 @@ smaller(uint32_t limit, bool has, uint64_t asked)
 	return has && asked < limit ? (uint32_t)asked : limit;
 }
 
+/*
+ * What is known of its key (D-10).  NULL: nothing, and `ret` is it; `*ret_found` is the session
+ * that was acquired under it.
+ */
+static const struct refusal *
+key_refusal(struct client *c, const struct msg_session_acquire *m, struct admission_key *ret,
+    struct sandbox **ret_found)
+{
+	struct broker *b = c->broker;
+	const char *id;
+
+	*ret_found = NULL;
+	if (!m->has_idempotencyKey)
+		return NULL;
+	if (!admission_key_is_valid(m->idempotencyKey))
+		return &bad_key;
+	if (admission_key_make(b->digest, c->principal->id, MSG_session_acquire, m, ret) < 0)
+		return &refusal_no_memory;
+	switch (admissions_look(&b->acquired, ret, &id)) {
+	case ADMISSION_new: return NULL;
+	case ADMISSION_same: *ret_found = sandbox_find(b, slice_of(id)); return NULL;
+	case ADMISSION_other: return &other_key;
+	default: return &too_many_keys;
+	}
+}
+
+/* Of the configuration's limits and those asked for the smaller ones (OP-8). */
+static void
+take_limits(struct sandbox *sb, const struct msg_session_acquire *m)
+{
+	const struct config *config = sb->broker->config;
+
+	sb->timeout_ms = smaller(config->operation_timeout_ms, m->has_timeoutMs, m->timeoutMs);
+	sb->queue_max = smaller(config->queue, m->has_queue, m->queue);
+	sb->lease.ms = m->has_leaseMs ? (uint32_t)m->leaseMs : 0;
+}
+
+/* A new one, counted and with its key taken; NULL, and refused. */
+static struct sandbox *
+acquire_new(struct client *c, const struct message *message, const struct admission_key *key,
+    const struct config_runtime *runtime)
+{
+	const struct msg_session_acquire *m = &message->u.session_acquire;
+	struct broker *b = c->broker;
+	struct sandbox *sb;
+
+	if (!principal_session_open(c->principal, false)) {
+		refusal_send(c, message->msgid, &too_many_yours);
+		return NULL;
+	}
+	sb = sandbox_create(b, new_number(b), slice_of(runtime->id), c->principal);
+	if (sb == NULL) {
+		refusal_send(c, message->msgid, &refusal_no_memory);
+		principal_session_close(c->principal);
+		return NULL;
+	}
+	sb->kind = runtime->kind;
+	take_limits(sb, m);
+	if (m->has_idempotencyKey)
+		sb->has_key = admissions_add(&b->acquired, key, sb->id) == 0;
+	sb->key = *key;
+	if (sb->has_key == m->has_idempotencyKey &&
+	    (!m->has_trace || (sb->trace = slice_dup(m->trace)) != NULL)) {
+		if (sandbox_wait(sb, c, message->msgid, WAITS_ACQUIRED))
+			return sb;
+	} else {
+		refusal_send(c, message->msgid, &refusal_no_memory);
+	}
+	sandbox_fail(sb, "failed", NULL);
+	return NULL;
+}
+
 void
 sandbox_handle_acquire(struct client *c, const struct message *message)
 {
 	const struct msg_session_acquire *m = &message->u.session_acquire;
 	struct broker *b = c->broker;
-	const struct config *config = b->config;
-	int runtime = find_runtime(config, m);
-	const struct refusal *no = acquire_refusal(c, m, runtime);
+	int runtime = find_runtime(b->config, m);
 	struct control make = { .verb = CONTROL_WORKSPACE };
+	struct admission_key key = { 0 };
 	struct sandbox *sb;
+	const struct refusal *no = key_refusal(c, m, &key, &sb);
 
+	if (no == NULL && sb != NULL) { /* as it is by now, whatever has changed around it */
+		if (sandbox_wait(sb, c, message->msgid, WAITS_EXISTING) &&
+		    sb->state != sandbox_state_registering)
+			sandbox_answer_last(sb);
+		return;
+	}
+	if (no == NULL)
+		no = acquire_refusal(c, m, runtime);
 	if (no != NULL) {
 		refusal_send(c, message->msgid, no);
 		return;
 	}
-	if (!principal_session_open(c->principal, false)) {
-		refusal_send(c, message->msgid, &too_many_yours);
+	sb = acquire_new(c, message, &key, &b->config->runtimes[runtime]);
+	if (sb == NULL)
 		return;
-	}
-	sb = sandbox_create(
-	    b, new_number(b), slice_of(config->runtimes[runtime].id), c->principal);
-	if (sb == NULL || (m->has_trace && (sb->trace = slice_dup(m->trace)) == NULL)) {
-		refusal_send(c, message->msgid, &refusal_no_memory);
-		if (sb != NULL)
-			sandbox_fail(sb, "failed", NULL);
-		else
-			principal_session_close(c->principal);
-		return;
-	}
-	sb->kind = config->runtimes[runtime].kind;
-	sb->timeout_ms = smaller(config->operation_timeout_ms, m->has_timeoutMs, m->timeoutMs);
-	sb->queue_max = smaller(config->queue, m->has_queue, m->queue);
-	sb->lease.ms = m->has_leaseMs ? (uint32_t)m->leaseMs : 0;
-	if (!sandbox_wait(sb, c, message->msgid, true)) {
-		sandbox_fail(sb, "failed", NULL);
-		return;
-	}
-	sb->has_workspace = config->runtimes[runtime].workspace;
+	sb->has_workspace = b->config->runtimes[runtime].workspace;
 	if (!sb->has_workspace) {
 		acquired_record(sb);
 		return;

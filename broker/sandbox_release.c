@@ -107,21 +107,6 @@ sandbox_on_alarm(void *arg)
 		sandbox_release(sb, release_mode_immediate, "lease");
 }
 
-static void
-answer_now(struct client *c, uint32_t msgid, const struct sandbox *sb)
-{
-	struct msg_session_release_reply reply = { 0 };
-	struct buf map = { 0 };
-
-	sandbox_pack(&map, sb);
-	reply.session = buf_slice(&map);
-	if (map.failed)
-		refusal_send(c, msgid, &refusal_no_memory);
-	else
-		link_reply(c->link, MSG_session_release_reply, msgid, &reply);
-	buf_finish(&map);
-}
-
 void
 sandbox_handle_release(struct client *c, const struct message *message)
 {
@@ -139,10 +124,11 @@ sandbox_handle_release(struct client *c, const struct message *message)
 		    "the session is being made; try again", true);
 		return;
 	}
-	over = sandbox_is_over(sb);
-	if (wait && !over && !sandbox_wait(sb, c, message->msgid, false))
+	if (!sandbox_wait(sb, c, message->msgid, WAITS_RELEASED))
 		return;
+	over = sandbox_is_over(sb); /* what it waits for has been */
 	sandbox_release(sb, mode, mode == release_mode_drain ? "drain" : "immediate");
-	if (!wait || over)
-		answer_now(c, message->msgid, sb);
+	/* In an outage that has answered everybody. */
+	if ((over || !wait) && !TAILQ_EMPTY(&sb->waiting))
+		sandbox_answer_last(sb);
 }

@@ -7,7 +7,7 @@ import socket
 import threading
 import unittest
 
-from broker_host import FILES, FOUND, TURN, EXITED, Host, runtime
+from broker_host import FILES, FOUND, MADE, TURN, EXITED, Host, runtime
 from wire import Closed, TIMEOUT
 
 SHELL = {"id": "shell", "version": "1", "kind": "command", "builtin": True}
@@ -230,6 +230,50 @@ class Acquisition(Sessions):
         self.assertEqual(client.call("session.list", cursor=0, limit=9, runtime="x")["sessions"], [])
         self.assertEqual(self.refused(client, "session.list", cursor=0, limit=0),
                          "invalid_argument")
+
+    def test_a_key_acquires_once(self):  # D-10
+        host = self.host(sessions=1)
+        client = host.client()
+        first = client.call("session.acquire", idempotencyKey="k.1", leaseMs=60000)
+        self.assertNotIn("existing", first)
+        other = host.client()  # the same principal, and the limit is reached
+        again = other.call("session.acquire", idempotencyKey="k.1", leaseMs=60000, trace="t2")
+        self.assertEqual((again["existing"], again["session"]["id"]),
+                         (True, first["session"]["id"]))
+        self.assertEqual(self.refused(other, "session.acquire", idempotencyKey="k.1", leaseMs=1),
+                         "already_exists")
+        self.assertEqual(self.refused(other, "session.acquire", idempotencyKey="k 1"),
+                         "invalid_argument")
+        self.assertEqual(len(host.workspaces), 1)
+        client.call("session.release", session=first["session"]["id"], wait=True)
+        again = other.call("session.acquire", idempotencyKey="k.1", leaseMs=60000)
+        self.assertEqual((again["existing"], again["session"]["state"]), (True, "closed"))
+
+    def test_a_key_that_is_being_acquired_is_waited_for(self):  # D-10
+        class Slow(Host):
+            def tell(self, verb, fds=(), **values):
+                if verb == MADE:
+                    self.held = values
+                else:
+                    super().tell(verb, fds, **values)
+        host = Slow(runtimes=[SHELL], sessions=4)
+        self.addCleanup(self.close, host)
+        client = host.client()
+        ids = [client.request("session.acquire", idempotencyKey="k") for _ in range(2)]
+        host.round()
+        Host.tell(host, MADE, **host.held)
+        results = [client.expect_reply(id)[1] for id in ids]
+        self.assertEqual(len({r["session"]["id"] for r in results}), 1)
+        self.assertEqual([r.get("existing") for r in results], [None, True])
+
+    def test_a_key_under_which_nothing_was_made_is_free_again(self):  # D-10
+        host = self.host()
+        host.workspace_error = 28
+        client = host.client()
+        self.assertEqual(self.refused(client, "session.acquire", idempotencyKey="k"),
+                         "unavailable")
+        host.workspace_error = 0
+        self.assertNotIn("existing", client.call("session.acquire", idempotencyKey="k", queue=2))
 
     def test_ids_that_are_none(self):
         host = self.host()
@@ -628,6 +672,18 @@ class Restart(Sessions):
         client.call("session.release", session=show["id"], wait=True)
         host.round()
         self.assertEqual(host.dropped, [0xcd, 0xab])
+
+    def test_its_key_is_known(self):  # D-10
+        with Host(runtimes=[SHELL], sessions=4) as host:
+            client = host.client()
+            client.call("session.acquire", idempotencyKey="k")
+            record, = [r for r in host.records() if r["type"] == "session.acquired"]
+        host = self.host(state={"sessions": [record]})
+        client = host.client()
+        again = client.call("session.acquire", idempotencyKey="k")
+        self.assertEqual((again["existing"], again["session"]["id"]), (True, record["session"]))
+        self.assertEqual(self.refused(client, "session.acquire", idempotencyKey="k", queue=1),
+                         "already_exists")
 
     def test_a_lease_begins_anew(self):  # OP-28
         host = self.restore(leaseMs=100)
