@@ -199,7 +199,8 @@ ask_files(struct wire *w, const struct call *c, struct caisson_error *error)
 	struct msg_file_list m = { .session = text(c->session), .limit = c->limit };
 
 	SET_TEXT(m, path, c->path);
-	SET_TEXT(m, cursor, c->cursor);
+	m.has_cursor = c->cursor != NULL && c->cursor[0] != '\0';
+	m.cursor = text(m.has_cursor ? c->cursor : "");
 	return ask(w, MSG_file_list, &m, error);
 }
 

@@ -1,0 +1,230 @@
+/* libcaisson's own ends: where it is told to go, and what it lets a gateway say. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/lib/session.h"
+#include "common/util.h"
+
+static struct caisson_error error;
+
+/* ---- targets ------------------------------------------------------------------------------ */
+
+static const struct {
+	const char *text;
+	enum target_kind kind;
+	bool tls;
+	const char *path, *host, *port;
+} targets[] = {
+	{ "/run/caisson/default.sock", TARGET_LOCAL, false, "/run/caisson/default.sock", NULL, NULL },
+	{ "http+unix:///run/http.sock", TARGET_UNIX, false, "/run/http.sock", NULL, NULL },
+	{ "https://a.example", TARGET_TCP, true, NULL, "a.example", "443" },
+	{ "https://a.example:8443/", TARGET_TCP, true, NULL, "a.example", "8443" },
+	{ "http://127.0.0.1:80", TARGET_TCP, false, NULL, "127.0.0.1", "80" },
+	{ "https://[::1]:8443", TARGET_TCP, true, NULL, "::1", "8443" },
+	{ "https://[fe80::1%eth0]", TARGET_TCP, true, NULL, "fe80::1%eth0", "443" },
+};
+
+START_TEST(a_target_says_where_and_how)
+{
+	struct target t;
+
+	ck_assert_int_eq(target_parse(targets[_i].text, &t, &error), 0);
+	ck_assert_int_eq(t.kind, targets[_i].kind);
+	ck_assert_int_eq(t.tls, targets[_i].tls);
+	ck_assert_pstr_eq(t.path, targets[_i].path);
+	ck_assert_pstr_eq(t.host, targets[_i].host);
+	ck_assert_pstr_eq(t.port, targets[_i].port);
+	target_finish(&t);
+}
+END_TEST
+
+static const char *const no_targets[] = { "ftp://a", "https://", "https://:1", "https://a:0",
+	"https://a:65536", "https://a:1x", "https://u@a", "https://a/path", "https://a?x", "https://[::1",
+	"https://[::1]x", "https://a b", "http+unix://relative", "https://a:" };
+
+START_TEST(what_is_no_target_is_named)
+{
+	struct target t;
+
+	ck_assert_int_eq(target_parse(no_targets[_i], &t, &error), -1);
+	ck_assert_str_eq(error.code, "usage");
+	ck_assert_ptr_nonnull(strstr(error.message, no_targets[_i]));
+	target_finish(&t);
+}
+END_TEST
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+#define HEAD "HTTP/1.1 200 OK\r\n"
+
+static int
+parse(const char *text, struct wire_response *ret)
+{
+	return wire_parse_response((struct slice){ (const uint8_t *)text, strlen(text) }, ret, &error);
+}
+
+START_TEST(an_answer_has_a_status_and_a_length)
+{
+	struct wire_response r;
+
+	ck_assert_int_eq(parse(HEAD "content-length:  5 \r\nConnection: close\r\n\r\nhello", &r), 1);
+	ck_assert_uint_eq(r.status, 200);
+	ck_assert_uint_eq(r.body_bytes, 5);
+	ck_assert(r.close);
+	ck_assert_int_eq(parse("HTTP/1.1 204 No Content\r\n\r\n", &r), 1);
+	ck_assert_uint_eq(r.body_bytes, 0);
+	ck_assert_int_eq(parse("HTTP/1.1 101\r\nSec-WebSocket-Accept: x\r\n\r\n", &r), 1);
+	ck_assert_str_eq(r.accept, "x");
+	ck_assert_int_eq(parse(HEAD "Content-Length: 5\r\n", &r), 0);
+}
+END_TEST
+
+static const char *const no_answers[] = {
+	"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n",
+	"HTTP/1.1 20 OK\r\nContent-Length: 0\r\n\r\n",
+	"HTTP/1.1 2000\r\nContent-Length: 0\r\n\r\n",
+	HEAD "\r\n",
+	HEAD "Content-Length: 1\r\nContent-Length: 1\r\n\r\n",
+	HEAD "Content-Length: -1\r\n\r\n",
+	HEAD "Content-Length: 0x1\r\n\r\n",
+	HEAD "Content-Length: 99999999999999999999\r\n\r\n",
+	HEAD "Content-Length:\r\n\r\n",
+	HEAD "Transfer-Encoding: chunked\r\n\r\n",
+	HEAD "Content-Length: 0\r\n folded\r\n\r\n",
+	HEAD "no colon\r\nContent-Length: 0\r\n\r\n",
+	HEAD ": no name\r\nContent-Length: 0\r\n\r\n",
+	"ICY 200 OK\r\n\r\n",
+};
+
+START_TEST(what_means_two_things_is_no_answer)
+{
+	struct wire_response r;
+
+	ck_assert_int_eq(parse(no_answers[_i], &r), -1);
+	ck_assert_str_eq(error.code, "protocol");
+}
+END_TEST
+
+START_TEST(a_head_without_end_is_given_up)
+{
+	struct wire_response r;
+	size_t n = 64u << 10;
+	char *text = malloc(n + 1);
+
+	memset(text, 'a', n);
+	text[n] = '\0';
+	ck_assert_int_eq(parse(text, &r), -1);
+	free(text);
+}
+END_TEST
+
+/* ---- frames --------------------------------------------------------------------------------- */
+
+START_TEST(frames_of_every_length_are_read_whole_or_not_yet)
+{
+	static const size_t lengths[] = { 0, 1, 125, 126, 65535, 65536 };
+	struct buf frame = { 0 };
+	struct wire_frame_head h;
+	uint8_t *body = calloc(1, 65536);
+	size_t head;
+
+	wire_frame(&frame, 1, body, lengths[_i]);
+	/* A client masks, a server may not: the head of a server's frame has no mask. */
+	ck_assert_int_eq(wire_parse_frame(buf_slice(&frame), &h), -1);
+	frame.p[1] &= 0x7f;
+	head = lengths[_i] < 126 ? 2 : lengths[_i] < 65536 ? 4 : 10;
+	for (size_t n = 0; n < head; n++)
+		ck_assert_int_eq(wire_parse_frame((struct slice){ frame.p, n }, &h), 0);
+	ck_assert_int_eq(wire_parse_frame(buf_slice(&frame), &h), 1);
+	ck_assert_uint_eq(h.bytes, lengths[_i]);
+	ck_assert_uint_eq(h.head_bytes, head);
+	ck_assert(h.final);
+	free(body);
+	buf_finish(&frame);
+}
+END_TEST
+
+static const struct {
+	const char *bytes;
+	size_t n;
+} no_frames[] = {
+	{ "\xc1\x00", 2 },			   /* a reserved bit */
+	{ "\x83\x00", 2 },			   /* a reserved opcode */
+	{ "\x8b\x00", 2 },			   /* another */
+	{ "\x09\x00", 2 },			   /* a control frame in parts */
+	{ "\x89\x7e\x00\x7e", 4 },		   /* one that is too long */
+	{ "\x81\x7e\x00\x7d", 4 },		   /* not the shortest length */
+	{ "\x81\x7f\x00\x00\x00\x00\x00\x00\xff\xff", 10 },
+	{ "\x81\x80", 2 },			   /* masked */
+};
+
+START_TEST(what_no_server_may_send_is_refused)
+{
+	struct wire_frame_head h;
+	struct slice in = { (const uint8_t *)no_frames[_i].bytes, no_frames[_i].n };
+
+	ck_assert_int_eq(wire_parse_frame(in, &h), -1);
+}
+END_TEST
+
+/* The example of RFC 6455, 1.3. */
+START_TEST(the_handshake_is_answered_by_its_key)
+{
+	char accept[29];
+
+	wire_accept("dGhlIHNhbXBsZSBub25jZQ==", accept);
+	ck_assert_str_eq(accept, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+}
+END_TEST
+
+/* OP-29 */
+START_TEST(a_lease_is_renewed_at_a_third_within_bounds)
+{
+	ck_assert_uint_eq(heartbeat_ms(90), 100);
+	ck_assert_uint_eq(heartbeat_ms(3000), 1000);
+	ck_assert_uint_eq(heartbeat_ms(3600000), 30000);
+}
+END_TEST
+
+START_TEST(a_token_is_for_a_gateway_and_holds_no_blank)
+{
+	static const struct caisson_options bad[] = {
+		{ .target = "/d.sock", .token = "t" },
+		{ .target = "http://a", .token = "" },
+		{ .target = "http://a", .token = "a b" },
+		{ .target = "http://a", .token = "a\r\nHost: b" },
+		{ .target = "http://a", .authorities = "/dev/null" },
+		{ .target = "https://a", .authorities = "/dev/null" },
+		{ .target = "" },
+	};
+
+	ck_assert_ptr_null(caisson_client_create(&bad[_i], &error));
+	ck_assert_str_eq(error.code, "usage");
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *s = suite_create("libcaisson");
+	TCase *t = tcase_create("edge");
+	SRunner *r = srunner_create(s);
+	int failed;
+
+	tcase_add_loop_test(t, a_target_says_where_and_how, 0, countof(targets));
+	tcase_add_loop_test(t, what_is_no_target_is_named, 0, countof(no_targets));
+	tcase_add_test(t, an_answer_has_a_status_and_a_length);
+	tcase_add_loop_test(t, what_means_two_things_is_no_answer, 0, countof(no_answers));
+	tcase_add_test(t, a_head_without_end_is_given_up);
+	tcase_add_loop_test(t, frames_of_every_length_are_read_whole_or_not_yet, 0, 6);
+	tcase_add_loop_test(t, what_no_server_may_send_is_refused, 0, countof(no_frames));
+	tcase_add_test(t, the_handshake_is_answered_by_its_key);
+	tcase_add_test(t, a_lease_is_renewed_at_a_third_within_bounds);
+	tcase_add_loop_test(t, a_token_is_for_a_gateway_and_holds_no_blank, 0, 7);
+	suite_add_tcase(s, t);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed == 0 ? 0 : 1;
+}
