@@ -73,6 +73,7 @@ operation_event(struct operation *op, enum event_type type, const struct buf *bo
 
 	if (op->ended || !op->accepted)
 		return;
+	op->broker->stats.events++;
 	if (body != NULL) {
 		e.has_body = true;
 		e.body = (struct slice){ body->p, body->n };
@@ -88,6 +89,8 @@ operation_output(struct operation *op, enum stream stream, const uint8_t *p, siz
 	if (op->ended || !op->accepted)
 		return;
 	op->output_bytes += n;
+	op->broker->stats.output_bytes += n;
+	op->broker->stats.events++;
 	e.has_stream = true;
 	e.stream = stream;
 	e.has_data = true;

@@ -162,6 +162,65 @@ class Operator(Local):  # D-14, D-18
         self.served(d)
 
 
+@unittest.skipUnless(IS_ROOT, "needs root, to be somebody else")
+class Principals(Local):  # D-14, D-18
+    """Uids that the configuration names."""
+
+    MORE = ("principals:\n"
+            f"  - {{ id: human:some, uids: [{SOMEBODY}], runtimes: [a], sessions: 2 }}\n"
+            f"  - {{ id: human:other, uids: [{OTHER}], runtimes: ['*'] }}\n")
+
+    def configure(self, grace="20s", more=None):
+        return super().configure(grace, self.MORE if more is None else more)
+
+    def connect_as(self, uid):
+        peer = connect_as(uid, self.socket)[0]
+        peer.hello()
+        return peer
+
+    def refused(self, peer, code, method, **params):
+        error, _ = peer.expect_reply(peer.request(method, **params))
+        self.assertEqual((error or {}).get("code"), code, method)
+        return error["message"]
+
+    def test_each_has_its_own_sessions_through_deaths_and_reloads(self):
+        d = Daemon(self)
+        some, other = self.connect_as(SOMEBODY), self.connect_as(OTHER)
+        session = some.call("session.acquire", runtime="a")["session"]["id"]
+        self.refused(some, "permission_denied", "session.acquire", runtime="b")
+        self.assertIn("human:some is not the operator of this daemon, who is uid 0",
+                      self.refused(some, "permission_denied", "process.list"))
+        self.refused(some, "permission_denied", "operation.submit", kind="turn", runtime="a",
+                     message={"say": 1})
+        some.call("operation.submit", kind="turn", session=session, message={"say": 7})
+        self.assertEqual(ending(some)["body"]["turn"]["output"], 7)
+        self.refused(other, "not_found", "session.show", session=session)
+        self.refused_everything(connect_as(NOBODY, self.socket)[0])
+        os.kill(d.service("broker"), signal.SIGKILL)
+        self.assertTrue(some.closed())
+        some, other = self.connect_as(SOMEBODY), self.connect_as(OTHER)
+        shown = some.call("session.show", session=session)["session"]
+        self.assertEqual((shown["state"], shown["principal"]), ("ready", "human:some"))
+        self.refused(other, "not_found", "session.show", session=session)
+        some.call("operation.submit", kind="turn", session=session, message={"say": 8})
+        self.assertEqual(ending(some)["body"]["turn"]["output"], 8)
+        # Its last record is its own to release; without its row it is the operator's.
+        self.configure(more=self.MORE[:self.MORE.index("  - { id: human:other")].replace(
+            str(SOMEBODY), str(SOMEBODY + 10)))
+        d.process.send_signal(signal.SIGHUP)
+        self.assertTrue(some.closed())
+        self.assertTrue(other.closed())
+        self.refused_everything(connect_as(SOMEBODY, self.socket)[0])
+        with d.client() as operator:
+            operator.call("session.release", session=session, wait=True)
+        self.served(d)
+        d.end()
+        self.assertEqual({(r["type"], r["principal"]) for r in self.records()
+                          if r.get("session") == session and "principal" in r},
+                         {(type, "human:some") for type in (
+                             "session.acquired", "operation.accepted", "session.released")})
+
+
 class Squatter(Local):
     """Somebody else takes the place of a daemon that does not run, where everybody may."""
 

@@ -304,6 +304,8 @@ class Stats(Case):
             for n, path in enumerate(("docs", "secret", "docs", "lost")):
                 invoke(child, "files.read", id=str(n), path=path)
             invoke(child, "files.nothing", id="9", path="x")
+            child.peer.notify("output.write", operation=child.operation, stream="stdout",
+                              data=b"hello")
             return DONE
 
         host = self.host(worker=runtime(work), grants=[grant("g", [], ["read"])],
@@ -335,6 +337,8 @@ class Stats(Case):
              "refused_unauthenticated": 1, "refused_other": 0, "proofs_right": 1,
              "proofs_wrong": 1, "clients_local": 1, "clients_gateway": 2,
              "open_clients_local": 0})
+        self.assertEqual(after["events"] - before["events"], len(peer.events) - 1)
+        self.assertEqual(after["output_bytes"] - before["output_bytes"], 5)
         self.assertGreater(after["journal_records"], before["journal_records"] + 5)
         self.assertGreater(after["journal_syncs"], before["journal_syncs"])
 
