@@ -71,6 +71,7 @@ end_if_lost(struct child *p)
 {
 	if (p->lost == 0 || p->lost < p->running || place_is_left(p) || p->killed)
 		return;
+	log_id("provider", provider_id(p));
 	log_warn(
 	    "provider %s: every place that it has left is lost: it is ended", provider_id(p));
 	child_kill(p);
@@ -96,6 +97,7 @@ shared_on_alarm(struct child *p)
 		provider_need(p);
 	}
 	if (is_due(&p->hello_by_ms, now)) {
+		log_id("provider", provider_id(p));
 		log_warn("provider %s has said nothing for %d s: it is ended", provider_id(p),
 		    HELLO_MS / 1000);
 		child_kill(p);
@@ -201,9 +203,11 @@ provider_gone(struct child *p, bool for_good)
 void
 provider_on_refused(struct child *p, const struct control *c)
 {
-	if (is_shared(p) ? !p->broker->shutting_down : !p->session->closing)
+	if (is_shared(p) ? !p->broker->shutting_down : !p->session->closing) {
+		log_id("provider", provider_id(p));
 		log_warn("provider %s cannot be started: %s: %s", provider_id(p),
 		    layer_name(c->layer), strerror(c->error));
+	}
 	p->starts = PROVIDER_STARTS_MAX; /* it would be refused again */
 	p->born_at_ms = p->broker->now_ms;
 	provider_gone(p, true);
@@ -213,9 +217,11 @@ void
 provider_on_exit(struct child *p, const struct control *c)
 {
 	if (is_shared(p) ? !p->broker->shutting_down && p->stop_at_ms == 0
-			 : !p->session->closing)
+			 : !p->session->closing) {
+		log_id("provider", provider_id(p));
 		log_warn("provider %s has died (%s %d)", provider_id(p),
 		    c->exit.kind == EXIT_SIGNALED ? "signal" : "status", c->exit.status);
+	}
 	/* Answers that it wrote before its end are read first: see its link's end. */
 	if (p->link == NULL)
 		provider_gone(p, false);

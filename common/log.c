@@ -197,6 +197,12 @@ log_set_format(enum log_format format)
 	log_format = format;
 }
 
+enum log_format
+log_get_format(void)
+{
+	return log_format;
+}
+
 void
 log_id(const char *kind, const char *id)
 {

@@ -28,6 +28,7 @@ void log_init(const char *name, enum log_level level);
  * "ids", an object of what log_id() said, if it did.
  */
 void log_set_format(enum log_format format);
+enum log_format log_get_format(void);
 /*
  * What the next line is about, for programs that read it: "provider", its id.  Both must live
  * until then; the text says it anyway.  Four at most; beyond that they are left out.

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/log.h"
 #include "common/util.h"
 
 /* Columns of --help: the options, and what they do. */
@@ -451,7 +452,14 @@ add_environment(struct parser *p)
 {
 	struct options *o = p->o;
 	const char *config = getenv("CAISSON_CONFIG"), *state = getenv("CAISSON_STATE"),
-		   *path = getenv("CAISSON_SOCKET"), *url = getenv("CAISSON_URL");
+		   *path = getenv("CAISSON_SOCKET"), *url = getenv("CAISSON_URL"),
+		   *log = getenv(LOG_ENV);
+
+	if (p->command == COMMAND_daemon && !o->has_log && log != NULL &&
+	    strcmp(log, "json") == 0) {
+		o->has_log = true;
+		o->log = LOG_JSON;
+	}
 
 	/* A turn goes to a daemon only where the line says so; the rest is the daemon's.  And
 	 * who names a daemon on the line does not mean the file of another one. */

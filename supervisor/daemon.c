@@ -16,6 +16,7 @@
 #include "supervisor/front.h"
 #include "supervisor/host.h"
 #include "supervisor/listen.h"
+#include "supervisor/lockfile.h"
 #include "supervisor/notify.h"
 #include "supervisor/place.h"
 #include "supervisor/reload.h"
@@ -27,6 +28,7 @@ struct daemon {
 	const struct options *o;
 	struct setup setup;
 	struct rundir dir;
+	struct lockfile pid_file;
 	char *path; /* of the socket */
 	struct event_base *base;
 	struct activation activation;
@@ -132,7 +134,7 @@ daemon_on_term(evutil_socket_t signo, short events, void *arg)
 	}
 	d->ending = true;
 	log_info("told to end by signal %d: what is open is ended", (int)signo);
-	notify_send("STOPPING=1");
+	notify_send("STOPPING=1\nSTATUS=ending what is open");
 	listen_end(d->listen);
 	host_shutdown(d->host);
 	front_end(&d->front); /* as soon as the gateway closes its own, too */
@@ -243,6 +245,27 @@ find_socket(struct daemon *d, char err[DAEMON_ERROR_MAX])
 }
 
 static int
+hold_pid_file(struct daemon *d, char err[DAEMON_ERROR_MAX])
+{
+	char text[LOCKFILE_HOLDER_MAX];
+	pid_t holder;
+	int r;
+
+	if (!d->o->has_pid_file)
+		return 0;
+	r = lockfile_open(d->o->pid_file, &d->pid_file, &holder);
+	if (r == -EWOULDBLOCK)
+		return refuse(err, r, "--pid-file %.300s: is held by %s", d->o->pid_file,
+		    lockfile_holder(holder, text));
+	if (r == -EPERM)
+		return refuse(err, r,
+		    "--pid-file %.300s: something is there that is not ours: remove it, or name "
+		    "another",
+		    d->o->pid_file);
+	return r < 0 ? refuse(err, r, "--pid-file %.300s: %s", d->o->pid_file, strerror(-r)) : 0;
+}
+
+static int
 go_into_background(struct daemon *d, char err[DAEMON_ERROR_MAX])
 {
 	int null, r;
@@ -326,6 +349,9 @@ open_all(struct daemon *d, char err[DAEMON_ERROR_MAX])
 	    (r = go_into_background(d, err)) < 0)
 		return r;
 	/* Locks say our pid, and the base is of the process that uses it: not before. */
+	r = hold_pid_file(d, err);
+	if (r < 0)
+		return r;
 	r = rundir_open(d->o->has_state ? d->o->state : NULL, d->setup.config.namespace,
 	    VISIT_MS, &d->dir, err);
 	if (r < 0)
@@ -386,6 +412,7 @@ close_all(struct daemon *d)
 	listen_close(d->listen);
 	front_finish(&d->front);
 	activation_finish(&d->activation);
+	lockfile_close(&d->pid_file);
 	for (i = 0; i < countof(events); i++)
 		if (events[i])
 			event_free(events[i]);
@@ -402,7 +429,7 @@ int
 daemon_run(const struct options *o, int *ret_status, char err[DAEMON_ERROR_MAX])
 {
 	struct daemon d = {
-		.o = o, .dir = RUNDIR_NONE, .ready_fd = -1, .parent_fd = -1, .status = 125
+		.o = o, .dir = RUNDIR_NONE, .pid_file = LOCKFILE_NONE, .ready_fd = -1, .parent_fd = -1, .status = 125
 	};
 	int r;
 

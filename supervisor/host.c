@@ -61,6 +61,7 @@ log_death(const struct service *s, const struct exit_facts *exit)
 {
 	if (s->host->stage != STAGE_RUNNING)
 		return;
+	log_id("service", service_names[s->id]);
 	log_warn("the %s is gone: %s %d%s", service_names[s->id],
 	    !exit			  ? "killed"
 	    : exit->kind == EXIT_EXITED	  ? "exited"

@@ -52,7 +52,7 @@ service_start(struct service *s, const struct chamber_mount *mounts, size_t nmou
 	char last[16];
 	char *const argv[] = { (char *)(uintptr_t)programs[s->id], s->id == GATEWAY ? last : NULL,
 		NULL };
-	char *env[] = { NULL, NULL };
+	char *env[] = { NULL, NULL, NULL }, **next = env;
 	int fds[RUNTIME_FD_LINK + 2 + SOCKETS_MAX] = { -1, -1, STDERR_FILENO, -1 }, ours;
 	cleanup_fd int theirs = -1;
 	struct chamber c = { .profile = profile_named(service_names[s->id]),
@@ -76,9 +76,11 @@ service_start(struct service *s, const struct chamber_mount *mounts, size_t nmou
 
 	if (point && starts[s->id] == again &&
 	    asprintf(&stop, STOP_ENV "=%s", again ? point + 6 : point) > 0)
-		env[0] = stop;
+		*next++ = stop;
 	starts[s->id]++;
 #endif
+	if (log_get_format() == LOG_JSON)
+		*next = (char *)(uintptr_t)LOG_ENV "=json";
 	snprintf(last, sizeof(last), "%zu", RUNTIME_FD_LINK + nmore);
 	*ret_layer = LAYER_UID;
 	r = claim_uid(s, &c);

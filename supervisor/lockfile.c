@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -109,6 +110,34 @@ lockfile_remove(int dir_fd, const char *name, int fd)
 	if (is_there(dir_fd, name, fd))
 		unlinkat(dir_fd, name, 0);
 	close(fd);
+}
+
+int
+lockfile_open(const char *path, struct lockfile *ret, pid_t *ret_holder)
+{
+	const char *slash = strrchr(path, '/');
+	cleanup_free char *dir =
+	    slash ? strndup(path, slash > path ? (size_t)(slash - path) : 1) : strdup(".");
+
+	*ret = LOCKFILE_NONE;
+	*ret_holder = 0;
+	ret->name = strdup(slash ? slash + 1 : path);
+	if (!dir || !ret->name)
+		return -ENOMEM;
+	ret->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (ret->dir_fd < 0)
+		return -errno;
+	ret->fd = lockfile_take(ret->dir_fd, ret->name, 0, ret_holder);
+	return ret->fd < 0 ? ret->fd : 0;
+}
+
+void
+lockfile_close(struct lockfile *l)
+{
+	lockfile_remove(l->dir_fd, l->name, l->fd);
+	util_close(&l->dir_fd);
+	free(l->name);
+	*l = LOCKFILE_NONE;
 }
 
 static void

@@ -23,6 +23,19 @@ const char *lockfile_holder(pid_t holder, char text[LOCKFILE_HOLDER_MAX]);
 void lockfile_remove(int dir_fd, const char *name, int fd);
 
 /*
+ * The same for a path, whose directory is opened: it stays reachable wherever we go.  Returns 0
+ * and `ret`; or as lockfile_take(), or what opening the directory said.
+ */
+struct lockfile {
+	int dir_fd, fd;
+	char *name;
+};
+#define LOCKFILE_NONE ((struct lockfile){ .dir_fd = -1, .fd = -1 })
+int lockfile_open(const char *path, struct lockfile *ret, pid_t *ret_holder);
+/* Removes it.  Accepts LOCKFILE_NONE. */
+void lockfile_close(struct lockfile *l);
+
+/*
  * Waits until nobody holds a lock of the open file `fd`, for `timeout_ms` at most, and takes
  * it.  Blocks: for the start only.  Returns 0; -ETIMEDOUT; another negative errno.
  */

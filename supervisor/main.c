@@ -33,6 +33,8 @@ static void
 set_level(enum log_level usual)
 {
 	log_init("caissond", options.verbose ? LOG_DEBUG_ : options.quiet ? LOG_ERROR_ : usual);
+	/* A private run's lines are its caller's, whatever is said of daemons. */
+	log_set_format(options.has_log ? (enum log_format)options.log : LOG_TEXT);
 }
 
 /* ---- a configuration, and nothing started ------------------------------------------ */
@@ -117,6 +119,7 @@ int
 main(int argc, char **argv)
 {
 	log_init("caissond", LOG_WARN_);
+	log_set_format(LOG_TEXT);
 	rlimit_raise_descriptors();
 	if (argc > 1 && !strcmp(argv[1], "--private"))
 		return run_private(argc - 2, argv + 2);

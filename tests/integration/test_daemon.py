@@ -1,6 +1,7 @@
 """caissond as a daemon: its lock, socket and signals, and what a restart continues."""
 
 import contextlib
+import json
 import os
 import pathlib
 import signal
@@ -160,7 +161,63 @@ class Start(Case):
                 self.assertEqual(d.end(), 0)
                 while (word := s.recv(4096)) == b"WATCHDOG=1":
                     pass
-                self.assertEqual(word, b"STOPPING=1")
+                self.assertEqual(word, b"STOPPING=1\nSTATUS=ending what is open")
+
+
+class Log(Case):
+    def objects(self, d):
+        return [json.loads(line) for line in d.stderr().splitlines()]
+
+    def test_lines_are_objects_of_all_processes(self):
+        for how in ({"words": ["--log", "json"]}, {"env": {"CAISSON_LOG": "json"}}):
+            with self.subTest(how):
+                d = Daemon(self, *how.get("words", ()), env=how.get("env"))
+                broker = d.service("broker")
+                os.kill(broker, signal.SIGKILL)
+                wait_for(lambda: sum("is served at" in o["msg"] for o in self.objects(d)) == 2,
+                         "the next broker")
+                # A broker's own line: a client that breaks the protocol.
+                peer = d.client()
+                peer.sock.sendall(bytes(4) + b"x")
+                line = wait_for(lambda: [o for o in self.objects(d) if "broke the protocol" in o["msg"]],
+                                "its line")[0]
+                self.assertEqual((line["process"], line["level"]), ("caisson-broker", "warning"))
+                gone = next(o for o in self.objects(d) if o.get("ids"))
+                self.assertEqual((gone["ids"], gone["process"], gone["pid"], gone["msg"]),
+                                 ({"service": "broker"}, "caissond", d.process.pid,
+                                  "the broker is gone: signal 9"))
+                for o in self.objects(d):
+                    self.assertRegex(o["ts"], r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+                self.assertEqual(d.end(), 0)
+
+    def test_text_is_what_there_is_without_and_for_private_runs(self):
+        d = Daemon(self, "--log", "text", env={"CAISSON_LOG": "json"})
+        self.assertIn("caissond: info: the namespace default is served", d.stderr())
+        d.end()
+        result = self.caisson("exec", "--state", self.state, "--", "/nowhere",
+                              env=real.environment(CAISSON_LOG="json"))
+        self.assertNotIn("{", result.stderr)
+
+
+class PidFile(Case):
+    def test_it_holds_the_pid_as_long_as_the_daemon_lives(self):
+        path = self.dir / "some.pid"
+        d = Daemon(self, "--pid-file", path)
+        self.assertEqual(path.read_text(), f"{d.process.pid}\n")
+        self.state, self.socket = self.dir / "state2", self.dir / "e.sock"
+        second = Daemon(self, "--pid-file", path, ready=False)
+        self.assertEqual(second.process.wait(WAIT), 125)
+        self.assertIn(f"is held by caissond, pid {d.process.pid}", second.stderr())
+        self.assertEqual(d.end(), 0)
+        self.assertFalse(path.exists())
+
+    def test_what_is_not_its_own_is_left_alone(self):
+        path = self.dir / "some.pid"
+        path.symlink_to(self.dir / "target")
+        d = Daemon(self, "--pid-file", path, ready=False)
+        self.assertEqual(d.process.wait(WAIT), 125)
+        self.assertFalse((self.dir / "target").exists())
+        self.assertTrue(path.is_symlink())
 
 
 class Signals(Case):
