@@ -4,6 +4,7 @@
 
 #include <event2/event.h>
 
+#include "broker/feed.h"
 #include "broker/sandbox.h"
 #include "broker/shared.h"
 #include "common/clock.h"
@@ -38,7 +39,8 @@ broker_init(struct broker *b, int control_fd)
 	b->sandboxes = sandboxes_create();
 	b->alarms = b->base != NULL ? alarms_create(b->base) : NULL;
 	b->grants = b->digest != NULL ? grants_create(b->digest) : NULL;
-	if (b->alarms == NULL || b->grants == NULL || b->replay == NULL ||
+	b->feeds = feeds_create(b);
+	if (b->alarms == NULL || b->feeds == NULL || b->grants == NULL || b->replay == NULL ||
 	    b->sandboxes == NULL)
 		return -ENOMEM;
 	b->next_session = 1;
@@ -58,8 +60,7 @@ broker_finish(struct broker *b)
 	call_releases_finish(b);
 	replay_destroy(b->replay);
 	control_close(b);
-	for (unsigned i = 0; i < ENDED_KEPT; i++)
-		buf_finish(&b->ended[i].body);
+	feeds_destroy(b->feeds);
 	buf_finish(&b->scratch);
 	buf_finish(&b->record);
 	reload_finish(b);

@@ -30,6 +30,9 @@
  *   call_replay.c  a call that is made again under its key (TU-70)
  *   call_decide.c  a tool call up to its record: checks, decision (TU-19 to TU-29);
  *   call.c             from the record on: a second look, dispatch, settle
+ *   attach.c       who comes back to an operation, or asks what became of it
+ *   feed.c         what clients can read of an operation (feed.h);
+ *   subscriber.c       who follows it, past.c: how it ended as far as the record has it;
  *   event_log.c    what is kept of an operation's events (event_log.h)
  *   admissions.c   what was admitted under which key (admissions.h)
  *   command.c      standard streams of a worker, in both directions
@@ -86,7 +89,6 @@
 #define BLOCK_RESERVE	     (SESSION_CALLS_MAX + 16)
 #define PROVIDER_STARTS_MAX  4 /* of one session's provider, then its calls fail */
 #define EXIT_HALF_MS	     1000 /* how long end-of-file and exit report wait for each other */
-#define ENDED_KEPT	     64 /* endings kept for a client that attaches late */
 
 /* Functions of a tree, in one file, of which it may use a few. */
 #define TREE_GENERATE(name, type, field, compare) \
@@ -95,6 +97,8 @@
 struct event;
 struct broker;
 struct client;
+struct feed;
+struct feeds;
 struct operation;
 struct session;
 struct sandbox;
@@ -231,7 +235,8 @@ struct operation {
 	struct broker *broker;
 	struct config *config; /* under which it began, and goes on; held */
 	struct session *session; /* its owner */
-	struct client *client; /* who gets the events; NULL: detached */
+	struct client *client; /* who gets the events; NULL: detached, or: */
+	struct feed *feed; /* whoever follows it does; until its terminal event; NULL: none */
 	struct principal *owner; /* whose it is; held */
 	char id[40];
 	char trace[257];
@@ -270,12 +275,12 @@ struct operation {
 	/* in an acquired session (sandbox_queue.c); NULL: in none, and nothing below is used */
 	struct sandbox *sandbox;
 	struct payload *payload; /* what it does there, until it has begun; NULL: a turn */
-	enum operation_state state;
+	struct admission_key key; /* that it was submitted under, if it was */
+	bool has_key;
 	bool queued; /* in sandbox.queue */
 	bool at_work; /* a change to a file: its request is the workspace's */
 	size_t queued_bytes;
 	uint32_t timeout_ms; /* from its start, not from its admission (OP-8) */
-	uint64_t accepted_at_ms, started_at_ms, ended_at_ms; /* wall clock; 0: not yet */
 	/* a failure that says more than its ending: code and words; NULL: there is none */
 	const char *code;
 	char failure[256];
@@ -328,16 +333,9 @@ struct client {
 	LIST_HEAD(, waiting) waiting; /* for sessions: sandbox.c */
 	unsigned nwaiting;
 	LIST_HEAD(, request) requests; /* for files: workspace_requests.c */
+	TAILQ_HEAD(, subscriber) subscriptions; /* operations in sessions that it follows */
+	unsigned nsubscriptions;
 	TAILQ_ENTRY(client) entry; /* broker.clients */
-};
-
-/* The terminal event of an operation that is over, for a client that attaches (D-11). */
-struct ended {
-	char id[40];
-	uint64_t sequence;
-	uint64_t gap_from, gap_to; /* numbers lost with the broker before us; 0: none */
-	enum event_type type;
-	struct buf body;
 };
 
 struct broker {
@@ -383,8 +381,7 @@ struct broker {
 	TAILQ_HEAD(, principal) principals;
 	/* process.c: who waits for CONTROL_PROCESSES, in order */
 	STAILQ_HEAD(, listing) listings;
-	struct ended ended[ENDED_KEPT]; /* a ring */
-	unsigned nended;
+	struct feeds *feeds;
 	void (*on_journal)(struct broker *b); /* the journal and its thread exist */
 	/* nothing is open after CONTROL_SHUTDOWN, or nothing can be */
 	void (*on_settled)(struct broker *b);
@@ -452,6 +449,24 @@ refusal_send(struct client *c, uint32_t msgid, const struct refusal *no)
 /* Takes `fd`; the rest is CONTROL_CLIENT's. */
 void client_create(struct broker *b, int fd, const struct control *c);
 
+/* ---- attach.c ------------------------------------------------------------------------- */
+
+/* operation.attach, operation.list, operation.show. */
+void attach_handle(struct client *c, const struct message *m);
+/*
+ * Before anything else of a submission into a session that `c` may use, as a retry is answered
+ * whatever has become of the session: answers, and returns true, if something came under its
+ * key before, or it may have none (OP-38, D-10).  Else nothing is known of its key, if it has
+ * one: `ret_key`.
+ */
+bool attach_by_key(struct client *c, uint32_t msgid, const struct msg_operation_submit *m,
+    struct admission_key *ret_key);
+/* Makes the feed of an operation in a session, with `c` following it, and takes its key.
+ * 0, -ENOSPC or -ENOMEM: attach_forget() undoes it. */
+int attach_submitter(struct operation *op, struct client *c);
+/* It is not admitted, and never will be: its key is free, and who waits for it is refused. */
+void attach_forget(struct operation *op, const struct refusal *no);
+
 /* ---- reload.c ------------------------------------------------------------------------- */
 
 /* b->config is there: its grants stand from now on.  0, -ENOSPC or -ENOMEM. */
@@ -501,6 +516,12 @@ const char *operation_kind_name(enum operation_kind kind);
 /* The open operation `id` (any, if `id` is empty); NULL if there is none. */
 struct operation *operation_find(struct broker *b, struct slice id);
 
+/* Would anybody read an event's body? */
+static inline bool
+operation_is_heard(const struct operation *op)
+{
+	return op->client != NULL || op->feed != NULL;
+}
 /* Sends one event that is not the last; numbered; dropped if nobody listens: then it may do
  * without its body. */
 void operation_event(struct operation *op, enum event_type type, const struct buf *body);

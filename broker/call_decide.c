@@ -29,7 +29,7 @@ event_started(struct operation *op, const struct msg_tool_invoke *m)
 {
 	struct buf *body = &op->broker->scratch;
 
-	if (op->client == NULL) {
+	if (!operation_is_heard(op)) {
 		turn_event(op->turn, NULL, NULL);
 		operation_event(op, event_type_progress, NULL);
 		return;
@@ -53,7 +53,7 @@ event_finished(struct operation *op, struct slice tool, struct slice name,
 	static const char *const names[] = { "succeeded", "denied", "failed" };
 	struct buf *body = &op->broker->scratch;
 
-	if (op->client == NULL) {
+	if (!operation_is_heard(op)) {
 		turn_event(op->turn, NULL, NULL);
 		operation_event(op, event_type_progress, NULL);
 		return;

@@ -6,6 +6,7 @@
 #include <event2/event.h>
 
 #include "broker/sandbox.h"
+#include "broker/subscriber.h"
 #include "broker/workspace.h"
 #include "common/log.h"
 #include "common/util.h"
@@ -52,95 +53,6 @@ handle_submit(struct client *c, const struct message *m)
 		    false);
 	else
 		operation_submit(c, m->msgid, &m->u.operation_submit);
-}
-
-static const struct ended *
-ended_find(struct broker *b, struct slice id)
-{
-	for (unsigned i = 0; i < ENDED_KEPT; i++) {
-		const struct ended *e = &b->ended[i];
-
-		if (e->id[0] != '\0' && (id.n == 0 || slice_is(id, e->id)))
-			return e;
-	}
-	return NULL;
-}
-
-/* An operation that is over: what is lost is named, then comes its one ending (D-11). */
-static void
-client_replay(struct client *c, const struct ended *e, uint64_t after)
-{
-	struct msg_operation_event event = { .operation = slice_of(e->id) };
-	struct buf body = { 0 };
-
-	if (after < e->gap_to && e->gap_to != 0) {
-		uint64_t from = after + 1 > e->gap_from ? after + 1 : e->gap_from;
-
-		pack_map(&body, 2);
-		pack_str(&body, "from");
-		pack_uint(&body, from);
-		pack_str(&body, "to");
-		pack_uint(&body, e->gap_to);
-		event.sequence = e->sequence - 1;
-		event.type = event_type_gap;
-		event.has_body = true;
-		event.body = (struct slice){ body.p, body.n };
-		link_notify(c->link, MSG_operation_event, &event);
-		buf_finish(&body);
-	}
-	if (after >= e->sequence)
-		return;
-	event.sequence = e->sequence;
-	event.type = e->type;
-	event.has_body = true;
-	event.body = (struct slice){ e->body.p, e->body.n };
-	link_notify(c->link, MSG_operation_event, &event);
-}
-
-/* "The only one there is" says nothing where there are several. */
-static bool
-client_must_name(const struct broker *b)
-{
-	const struct session *first = TAILQ_FIRST(&b->sessions);
-
-	return first != NULL ? TAILQ_NEXT(first, link) != NULL : b->nended > 1;
-}
-
-static void
-handle_attach(struct client *c, const struct message *m)
-{
-	const struct msg_operation_attach *a = &m->u.operation_attach;
-	struct slice id = a->has_operation ? a->operation : (struct slice){ 0 };
-	struct operation *op = operation_find(c->broker, id);
-	const struct ended *e;
-	struct msg_operation_attach_reply reply = { 0 };
-
-	if (!principal_is_operator(c->principal)) {
-		/* Operations of sessions alone are anybody else's. */
-		link_refuse(
-		    c->link, m->msgid, "not_found", "there is no such operation", false);
-		return;
-	}
-	if (id.n == 0 && client_must_name(c->broker)) {
-		link_refuse(c->link, m->msgid, "invalid_argument",
-		    "there are several operations: name one", false);
-		return;
-	}
-	if (op != NULL && !op->told) {
-		op->client = c;
-		reply.operation = slice_of(op->id);
-		link_reply(c->link, MSG_operation_attach_reply, m->msgid, &reply);
-		return;
-	}
-	e = ended_find(c->broker, id);
-	if (e == NULL) {
-		link_refuse(
-		    c->link, m->msgid, "not_found", "there is no such operation", false);
-		return;
-	}
-	reply.operation = slice_of(e->id);
-	link_reply(c->link, MSG_operation_attach_reply, m->msgid, &reply);
-	client_replay(c, e, a->has_after ? a->after : 0);
 }
 
 static void
@@ -211,8 +123,8 @@ handle_output_close(struct client *c, const struct message *m)
 	struct operation *op = client_operation(c, o->operation);
 	struct child *worker;
 
-	if (op == NULL)
-		return;
+	if (op == NULL || op->feed != NULL)
+		return; /* who follows it along with others leaves alone */
 	worker = &op->session->worker;
 	pipe_close(o->stream == stream_stdout ? &worker->out : &worker->err);
 	session_on_stream_end(worker);
@@ -240,7 +152,9 @@ static const struct handler {
 } handlers[] = {
 	{ MSG_principal_prove, NEED_PROOF, handle_prove },
 	{ MSG_operation_submit, NEED_PRINCIPAL, handle_submit },
-	{ MSG_operation_attach, NEED_PRINCIPAL, handle_attach },
+	{ MSG_operation_attach, NEED_PRINCIPAL, attach_handle },
+	{ MSG_operation_list, NEED_PRINCIPAL, attach_handle },
+	{ MSG_operation_show, NEED_PRINCIPAL, attach_handle },
 	{ MSG_operation_cancel, NEED_PRINCIPAL, handle_stop },
 	{ MSG_operation_signal, NEED_PRINCIPAL, handle_signal },
 	{ MSG_input_write, NEED_PRINCIPAL, handle_input },
@@ -408,6 +322,7 @@ client_on_end(
 			command_input_end(&s->worker);
 		pipe_resume(&s->worker);
 	}
+	subscribers_forget(c);
 	TAILQ_REMOVE(&b->clients, c, entry);
 	b->gateway_links -= c->gateway;
 	principal_on_client_end(c);
@@ -431,6 +346,7 @@ client_on_drained(struct link *l, void *arg)
 	TAILQ_FOREACH (s, &c->broker->sessions, link)
 		if (s->operation->client == c)
 			pipe_resume(&s->worker);
+	subscribers_on_drained(c);
 }
 
 static void
@@ -471,6 +387,7 @@ client_open(struct broker *b, int fd, const struct control *m)
 		*c = (struct client){ .broker = b, .uid = m->uid, .gid = m->gid, .pid = m->pid,
 			.gateway = gateway,
 			.counted = !gateway && (m->flags & CONTROL_FROM_SOCKET) };
+		TAILQ_INIT(&c->subscriptions);
 		if (client_watch(c))
 			c->link = link_open(b->base, steal_fd(&fd), ROLE_BROKER, ROLE_CLIENT,
 			    &client_handler, c);

@@ -15,6 +15,7 @@
 #include <sys/queue.h>
 
 #include "broker/authority/set.h"
+#include "broker/event_log.h"
 #include "broker/requirement.h"
 #include "broker/schema.h"
 #include "broker/zone.h"
@@ -91,6 +92,8 @@ struct config {
 	uint32_t queue; /* operations that may wait in one of them */
 	uint32_t operation_timeout_ms; /* of an operation in one: default and ceiling */
 	uint32_t operator; /* uid (D-18) */
+	enum retention retention; /* where events are kept for who comes back (D-16) */
+	struct event_limits retained; /* and how much of them */
 	uint64_t generation;	/* how many the daemon had before it */
 	uint64_t started_at_ms; /* wall clock: issuedAt of grants that do not say */
 	uint8_t digest[32];	/* keyed, of all that is configured: two are the same, or not */

@@ -12,6 +12,10 @@
 
 #define QUEUE_DEFAULT		     32 /* OP-8 */
 #define OPERATION_TIMEOUT_DEFAULT_MS 300000
+/* of events, if the configuration does not say (D-16) */
+#define RETENTION_OPERATION (1u << 20)
+#define RETENTION_TOTAL	    (64u << 20)
+#define RETENTION_MS	    900000
 
 /* What the last failure was about: one configuration is read at a time. */
 static char fault_row[384];
@@ -164,6 +168,20 @@ take_path(struct config_reader *r, const char *field, struct slice list, struct 
 
 /* ---- rows ----------------------------------------------------------------------------- */
 
+static void
+take_retention(struct config *c, const struct msg_config_broker *b)
+{
+	c->retention = b->has_retention ? b->retention : retention_memory;
+	c->retained = (struct event_limits){
+		.operation_bytes =
+		    b->has_retentionOperation ? b->retentionOperation : RETENTION_OPERATION,
+		.total_bytes = b->has_retentionTotal ? b->retentionTotal : RETENTION_TOTAL,
+		.time_ms = b->has_retentionMs ? b->retentionMs : RETENTION_MS,
+	};
+	if (c->retention == retention_none) /* but for an ending that somebody waits for */
+		c->retained.operation_bytes = 0;
+}
+
 static int
 take_broker(struct config_reader *r, const struct message *m)
 {
@@ -197,6 +215,7 @@ take_broker(struct config_reader *r, const struct message *m)
 		config_fail(r, "queue", "is 0");
 	if (c->operation_timeout_ms == 0)
 		config_fail(r, "operationTimeoutMs", "is 0");
+	take_retention(c, b);
 	c->generation = b->has_generation ? b->generation : 0;
 	c->started_at_ms = b->has_startedAt ? b->startedAt : 0;
 	return r->error;

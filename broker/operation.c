@@ -6,13 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/feed.h"
 #include "broker/payload.h"
 #include "broker/sandbox.h"
-#include "common/clock.h"
+#include "broker/subscriber.h"
 #include "common/limits.h"
 #include "common/log.h"
 #include "common/stop.h"
 #include "common/walk.h"
+
+static const char not_on_record[] =
+    "the journal cannot be written, so nothing may start; see the log";
 
 static void operation_tell(struct operation *op);
 
@@ -57,12 +61,20 @@ operation_may_output(const struct operation *op)
 }
 
 static void
-event_send(struct operation *op, struct msg_operation_event *e)
+event_number(struct operation *op, struct msg_operation_event *e)
 {
 	e->operation = slice_of(op->id);
 	e->sequence = ++op->sequence;
 	operation_renew_block(op);
-	if (op->client != NULL)
+}
+
+static void
+event_send(struct operation *op, struct msg_operation_event *e)
+{
+	event_number(op, e);
+	if (op->feed != NULL)
+		feed_append(op->feed, e);
+	else if (op->client != NULL)
 		link_notify(op->client->link, MSG_operation_event, e);
 }
 
@@ -163,16 +175,17 @@ submit_on_record(void *arg, bool ok)
 		/* Not on record: it was never admitted, and nothing of it has begun. */
 		if (op->client != NULL)
 			link_refuse(op->client->link, op->submit_msgid, "audit_unavailable",
-			    "the journal cannot be written, so nothing may start; see the log",
-			    true);
+			    not_on_record, true);
 		op->client = NULL;
+		attach_forget(op, &refusal_no_journal);
 		operation_end(op, ENDING_audit_unavailable); /* or it has ended meanwhile */
 		operation_tell(op);
 		return;
 	}
 	STOP_POINT("broker.accepted_durable");
 	op->accepted = true;
-	op->accepted_at_ms = clock_wall_ms();
+	if (op->feed != NULL)
+		feed_admit(op->feed);
 	if (op->client != NULL)
 		link_reply(
 		    op->client->link, MSG_operation_submit_reply, op->submit_msgid, &reply);
@@ -227,7 +240,7 @@ work_set(struct operation *op, const struct msg_operation_submit *m)
 
 static struct operation *
 operation_create(struct client *c, uint32_t msgid, const struct msg_operation_submit *m,
-    uint32_t runtime, struct sandbox *sandbox)
+    uint32_t runtime, struct sandbox *sandbox, const struct admission_key *key)
 {
 	struct broker *b = c->broker;
 	struct operation *op = calloc(1, sizeof *op);
@@ -240,7 +253,7 @@ operation_create(struct client *c, uint32_t msgid, const struct msg_operation_su
 	op->sandbox = sandbox;
 	op->queued_bytes = payload_bytes(m);
 	op->config = config_hold(b->config);
-	op->client = c;
+	op->client = sandbox == NULL ? c : NULL;
 	op->owner = principal_hold(c->principal);
 	op->kind = m->kind;
 	op->runtime = runtime;
@@ -254,7 +267,12 @@ operation_create(struct client *c, uint32_t msgid, const struct msg_operation_su
 	TAILQ_INIT(&op->calls);
 	broker_mint(op->id, "op");
 	trace_set(op, m);
-	if (work_set(op, m) && record_common(&op->common, op) == 0)
+	if (key != NULL) {
+		op->key = *key;
+		op->has_key = true;
+	}
+	if (work_set(op, m) && record_common(&op->common, op) == 0 &&
+	    attach_submitter(op, c) == 0)
 		op->session = session_create(b, op);
 	if (op->session == NULL) {
 		operation_destroy(op);
@@ -271,6 +289,7 @@ operation_destroy(struct operation *op)
 {
 	if (op == NULL)
 		return;
+	attach_forget(op, &refusal_no_memory);
 	if (op->session != NULL)
 		RB_REMOVE(operation_tree, &op->broker->operation_tree, op);
 	turn_destroy(op->turn);
@@ -285,8 +304,7 @@ operation_destroy(struct operation *op)
 const struct refusal refusal_no_memory = { "resource_exhausted", "out of memory", true };
 const struct refusal refusal_not_ready = { "unavailable",
 	"Caisson is ending or not ready; try again", true };
-const struct refusal refusal_no_journal = { "audit_unavailable",
-	"the journal cannot be written, so nothing may start; see the log", true };
+const struct refusal refusal_no_journal = { "audit_unavailable", not_on_record, true };
 static const struct refusal no_such_runtime = { "not_found",
 	"no runtime of this kind has that id; ids are those of the configuration", false };
 static const struct refusal which_runtime = { "not_found",
@@ -320,11 +338,14 @@ operation_submit(struct client *c, uint32_t msgid, const struct msg_operation_su
 	const struct refusal *no = m->has_session
 	    ? sandbox_refusal(c, m, &sandbox, &runtime) : submit_refusal(b, m, runtime);
 	const char *fault = payload_fault(m);
+	struct admission_key key;
 	struct operation *op;
 	struct record r;
 	uint8_t digest[32];
 
 	STOP_POINT("broker.submit_received");
+	if (attach_by_key(c, msgid, m, &key))
+		return;
 	if (no != NULL) {
 		refusal_send(c, msgid, no);
 		return;
@@ -335,15 +356,23 @@ operation_submit(struct client *c, uint32_t msgid, const struct msg_operation_su
 		link_refuse(c->link, msgid, "invalid_argument", fault, false);
 		return;
 	}
-	op = operation_create(c, msgid, m, (uint32_t)runtime, sandbox);
+	op = operation_create(c, msgid, m, (uint32_t)runtime, sandbox,
+	    m->has_idempotencyKey ? &key : NULL);
 	if (op == NULL) {
 		link_refuse(c->link, msgid, "resource_exhausted", "out of memory", true);
 		return;
 	}
 	record_init(&r, b, op, "operation.accepted");
 	RECORD_TEXT(&r.m, detail, operation_kind_name(m->kind));
-	if (sandbox != NULL)
+	if (sandbox != NULL) {
 		RECORD_TEXT(&r.m, principal, c->principal->id);
+		subscriber_wait(TAILQ_FIRST(&op->feed->subscribers), msgid, false);
+	}
+	if (op->has_key) {
+		RECORD_SLICE(&r.m, key, ((struct slice){ key.key, sizeof key.key }));
+		RECORD_SLICE(&r.m, fingerprint,
+		    ((struct slice){ key.fingerprint, sizeof key.fingerprint }));
+	}
 	if (op->config->runtimes[runtime].learn)
 		RECORD_TEXT(&r.m, mode, "learn");
 	r.m.has_sequence = true;
@@ -362,25 +391,27 @@ operation_submit(struct client *c, uint32_t msgid, const struct msg_operation_su
 
 /* ---- the one ending ------------------------------------------------------------------- */
 
-/* Keeps the terminal event for a client that attaches late, in place of the oldest. */
-static struct ended *
-ended_next(struct broker *b)
+/* What is known of it when its terminal event is kept no more. */
+static void
+operation_past(const struct operation *op, struct past *ret)
 {
-	struct ended *e = &b->ended[b->nended++ % ENDED_KEPT];
-
-	buf_finish(&e->body);
-	memset(e, 0, sizeof *e);
-	return e;
+	memset(ret, 0, sizeof *ret);
+	ret->kind = op->kind;
+	ret->ending = op->recorded ? op->ending : ENDING_audit_unavailable;
+	ret->code = op->recorded ? op->code : NULL;
+	if (op->turn != NULL)
+		snprintf(ret->status, sizeof ret->status, "%s", op->turn->status);
+	cause_detail(op, ret->detail, sizeof ret->detail);
 }
 
 static void
 operation_tell(struct operation *op)
 {
 	struct broker *b = op->broker;
-	bool recorded = op->recorded;
-	bool completed = recorded && operation_code(op)[0] == '\0';
+	bool completed = op->recorded && operation_code(op)[0] == '\0';
 	struct msg_operation_event e = { .has_body = true };
-	struct ended *kept;
+	struct buf body = { 0 };
+	struct past past;
 
 	if (op->told || !op->settled || !op->answered)
 		return;
@@ -388,14 +419,21 @@ operation_tell(struct operation *op)
 	session_arm(op->session); /* it may be the last thing the session waited for */
 	if (!op->accepted)
 		return; /* the refusal was the answer */
-	kept = ended_next(b);
-	operation_pack_terminal(&kept->body, op, completed, recorded);
-	memcpy(kept->id, op->id, sizeof kept->id);
-	kept->type = completed ? event_type_completed : event_type_failed;
-	e.type = kept->type;
-	e.body = (struct slice){ kept->body.p, kept->body.n };
-	event_send(op, &e);
-	kept->sequence = op->sequence;
+	operation_pack_terminal(&body, op, completed, op->recorded);
+	operation_past(op, &past);
+	e.type = completed ? event_type_completed : event_type_failed;
+	e.body = buf_slice(&body);
+	event_number(op, &e);
+	if (op->feed != NULL) {
+		feed_end(op->feed, &past, &e);
+		op->feed = NULL;
+	} else {
+		if (op->client != NULL)
+			link_notify(op->client->link, MSG_operation_event, &e);
+		if (feeds_keep(b->feeds, NULL, op->id, &past, op->sequence, &e) < 0)
+			log_error("cannot keep the ending of %s: out of memory", op->id);
+	}
+	buf_finish(&body);
 }
 
 static void

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "broker/feed.h"
 #include "broker/shared.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -174,6 +175,7 @@ reload_apply(struct broker *b, struct config *next)
 	TAILQ_INSERT_TAIL(&b->configs, next, entry);
 	principals_apply(b);
 	reload_set_stall(b);
+	feeds_on_config(b->feeds);
 	record_init(&r, b, NULL, "configuration.reloaded");
 	snprintf(detail, sizeof detail, "%zu runtimes, %zu providers, %zu tools, %zu grants",
 	    next->nruntimes, next->nproviders, next->ntools, next->ngrants);

@@ -93,6 +93,8 @@ sandbox_destroy(struct sandbox *sb)
 		admissions_remove(&sb->broker->acquired, &sb->key);
 	alarm_clear(&sb->alarm);
 	workspace_destroy(sb->workspace);
+	feed_list_finish(&sb->feeds);
+	admissions_finish(&sb->keys);
 	free(sb->runtime);
 	principal_release(sb->broker, sb->owner);
 	free(sb->trace);
@@ -214,6 +216,7 @@ sandbox_create(struct broker *b, uint64_t number, struct slice runtime, struct p
 		return NULL;
 	}
 	sb->owner = principal_hold(owner);
+	feed_list_init(&sb->feeds, sb->id, sb->owner->id);
 	sb->serial = all->next_serial++;
 	RB_INSERT(number_tree, &all->by_number, sb);
 	RB_INSERT(serial_tree, &all->by_serial, sb);

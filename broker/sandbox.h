@@ -19,6 +19,7 @@
 #include <sys/tree.h>
 
 #include "broker/broker.h"
+#include "broker/feed.h"
 
 #define SANDBOX_ID	    24 /* bytes of "s-", 16 hex digits and the NUL */
 #define SANDBOX_CLOSED_KEPT 256 /* that are over and still shown, in all */
@@ -86,6 +87,8 @@ struct sandbox {
 	bool recording; /* its acquisition, or release, is on its way to the disk */
 	bool has_key;
 	struct admission_key key; /* that it was acquired under: known as long as it is */
+	struct feed_list feeds; /* of its operations: what clients read of them */
+	struct admissions keys; /* under which those were submitted */
 	struct workspace *workspace; /* NULL: nobody needs its files now */
 	TAILQ_HEAD(waitings, waiting) waiting; /* who is answered when it is ready, or over */
 	RB_ENTRY(sandbox) by_number, by_serial; /* of all that are known */

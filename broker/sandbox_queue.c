@@ -6,7 +6,6 @@
 
 #include "broker/payload.h"
 #include "broker/workspace.h"
-#include "common/clock.h"
 #include "common/stop.h"
 
 /*
@@ -123,7 +122,6 @@ sandbox_enqueue(struct operation *op)
 {
 	struct sandbox *sb = op->sandbox;
 
-	op->state = operation_state_queued;
 	op->queued = true;
 	TAILQ_INSERT_TAIL(&sb->queue, op, queue);
 	sb->queued++;
@@ -151,8 +149,7 @@ begin(struct operation *op)
 	struct broker *b = op->broker;
 	struct record r;
 
-	op->state = operation_state_running;
-	op->started_at_ms = clock_wall_ms();
+	feed_begin(op->feed);
 	op->deadline_at_ms = b->now_ms + op->timeout_ms;
 	record_init(&r, b, op, "operation.started");
 	record_append(&r, JOURNAL_OUTCOME, NULL, NULL);
@@ -218,26 +215,9 @@ sandbox_on_command(struct operation *op, const struct message *m)
 
 /* ---- endings -------------------------------------------------------------------------- */
 
-static enum operation_state
-state_of(const struct operation *op)
-{
-	if (op->ending == ENDING_canceled || op->ending == ENDING_released)
-		return operation_state_cancelled;
-	if (op->ending == ENDING_deadline || op->ending == ENDING_drained)
-		return operation_state_timed_out;
-	if (op->code != NULL || ending_desc(op->ending)->operation_code[0] != '\0')
-		return operation_state_failed;
-	if (op->turn != NULL && (strcmp(op->turn->status, "failed") == 0 ||
-		strcmp(op->turn->status, "denied") == 0))
-		return operation_state_failed;
-	return operation_state_succeeded;
-}
-
 void
 sandbox_on_ended(struct operation *op)
 {
-	op->state = state_of(op);
-	op->ended_at_ms = clock_wall_ms();
 	dequeue(op);
 	workspace_on_ended(op, op->broker->now_ms + op->config->kill_grace_ms);
 }

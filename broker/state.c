@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/feed.h"
+#include "broker/past.h"
 #include "broker/sandbox.h"
 #include "common/log.h"
 #include "common/stop.h"
@@ -18,17 +20,15 @@
  */
 
 #define PRIORS_MAX 65536
-#define ERRNO_MAX  134 /* one more than the last that Linux has */
 /* beyond the kill grace: how long a sync may take before it is an outage */
 
 /* An operation of a broker before us. */
 struct prior {
 	struct broker *broker;
 	char id[40];
-	enum operation_kind kind;
+	char session[24]; /* that it was in; "": in none */
 	uint64_t sequence; /* the last number of its block, or of its terminal event */
-	enum ending ending; /* ENDING_none: still open */
-	char status[32], detail[64];
+	struct past past; /* its ending; ENDING_none: still open */
 	char (*calls)[65]; /* decided, and without an outcome */
 	size_t ncalls;
 };
@@ -99,15 +99,17 @@ prior_read(struct broker *b, struct value map)
 	p->broker = b;
 	text_copy(p->id, sizeof p->id, v);
 	if (value_get(map.raw, "kind", &v) && v.type == VALUE_STR)
-		p->kind = kind_named(v.bytes);
+		p->past.kind = kind_named(v.bytes);
+	if (value_get(map.raw, "session", &v) && v.type == VALUE_STR)
+		text_copy(p->session, sizeof p->session, v);
 	if (value_get(map.raw, "sequence", &v) && v.type == VALUE_UINT)
 		p->sequence = v.uint;
 	if (value_get(map.raw, "cause", &v) && v.type == VALUE_STR)
-		p->ending = ending_named((const char *)v.bytes.p, v.bytes.n);
+		p->past.ending = ending_named((const char *)v.bytes.p, v.bytes.n);
 	if (value_get(map.raw, "status", &v) && v.type == VALUE_STR)
-		text_copy(p->status, sizeof p->status, v);
+		text_copy(p->past.status, sizeof p->past.status, v);
 	if (value_get(map.raw, "detail", &v) && v.type == VALUE_STR)
-		text_copy(p->detail, sizeof p->detail, v);
+		text_copy(p->past.detail, sizeof p->past.detail, v);
 	if (value_get(map.raw, "calls", &v) && v.type == VALUE_ARRAY)
 		return prior_read_calls(p, v.raw);
 	return true;
@@ -125,164 +127,19 @@ priors_forget(void)
 
 /* ---- settling what was left open ------------------------------------------------------ */
 
-/*
- * How a command ended, from what cause_detail() put in the record of it: "3",
- * "signal 9", "signal 11 core".  Returns false where it holds no such thing.
- */
-static bool
-prior_exit(const struct prior *p, const char **ret_name, int *ret_status)
-{
-	bool signaled = strncmp(p->detail, "signal ", 7) == 0;
-	const char *digits = p->detail + (signaled ? 7 : 0);
-	char *end;
-
-	if (p->kind != operation_kind_command || p->ending != ENDING_completed)
-		return false;
-	*ret_name = signaled ? "signal" : "exitCode";
-	*ret_status = (int)strtol(digits, &end, 10);
-	return end != digits;
-}
-
-/* The layer and the errno, from "exec: No such file or directory". */
-static bool
-prior_layer(const struct prior *p, enum layer *ret_layer, int *ret_error)
-{
-	const char *text = strstr(p->detail, ": ");
-
-	if (p->ending != ENDING_start_failed || text == NULL)
-		return false;
-	for (unsigned l = 0; l < LAYER_MAX; l++) {
-		const char *name = layer_name(l);
-		size_t n = strlen(name);
-
-		*ret_layer = (enum layer)l;
-		if ((size_t)(text - p->detail) != n || memcmp(p->detail, name, n) != 0)
-			continue;
-		for (*ret_error = 0; *ret_error < ERRNO_MAX; ++*ret_error)
-			if (strcmp(strerror(*ret_error), text + 2) == 0)
-				return true;
-	}
-	return false;
-}
-
-/*
- * As cause_pack() has it, out of what cause_detail() left: one member, whose name goes with
- * the cause.
- */
+/* What it carried is gone (D-16): its numbers, and its ending as the record has it. */
 static void
-prior_detail(struct buf *b, const struct prior *p, const struct ending_desc *e)
+prior_keep(struct broker *b, const struct prior *p, uint64_t sequence)
 {
-	const char *name = p->ending == ENDING_limit ? "name"
-	    : p->ending == ENDING_seccomp	     ? "syscall"
-	    : p->ending == ENDING_exited	     ? "code"
-	    : p->ending == ENDING_signaled	     ? "signal" : "detail";
-	bool number = p->ending == ENDING_exited || p->ending == ENDING_signaled;
-	bool has = p->detail[0] != '\0';
+	struct sandbox *sb = NULL;
 
-	pack_map(b, 1u + has + (has && p->ending == ENDING_signaled));
-	pack_str(b, "kind");
-	pack_str(b, e->cause);
-	if (!has)
-		return;
-	pack_str(b, name);
-	if (number)
-		pack_int(b, strtol(p->detail, NULL, 10));
-	else
-		pack_str(b, p->detail);
-	if (p->ending == ENDING_signaled) {
-		pack_str(b, "core");
-		pack_bool(b, strstr(p->detail, " core") != NULL);
-	}
-}
-
-static void
-prior_cause(struct buf *b, const struct prior *p)
-{
-	const struct ending_desc *e = ending_desc(p->ending);
-	enum layer layer;
-	const char *name;
-	int status;
-
-	if (prior_exit(p, &name, &status)) {
-		pack_map(b, name[0] == 's' ? 3 : 2);
-		pack_str(b, "kind");
-		pack_str(b, name[0] == 's' ? "signaled" : "exited");
-		pack_str(b, name[0] == 's' ? "signal" : "code");
-		pack_int(b, status);
-		if (name[0] == 's') {
-			pack_str(b, "core");
-			pack_bool(b, strstr(p->detail, " core") != NULL);
-		}
-		return;
-	}
-	if (prior_layer(p, &layer, &status)) {
-		pack_map(b, 3);
-		pack_str(b, "kind");
-		pack_str(b, e->cause);
-		pack_str(b, "layer");
-		pack_str(b, layer_name(layer));
-		pack_str(b, "errno");
-		pack_int(b, status);
-		return;
-	}
-	prior_detail(b, p, e);
-}
-
-static void
-prior_result(struct buf *b, const struct prior *p)
-{
-	const char *name;
-	int status;
-	bool known;
-
-	if (p->kind == operation_kind_turn) {
-		pack_str(b, "turn");
-		pack_map(b, 1);
-		pack_str(b, "status");
-		pack_str(b, p->status[0] != '\0' ? p->status : "failed");
-		return;
-	}
-	if (p->kind != operation_kind_command) {
-		pack_str(b, operation_kind_name(p->kind));
-		pack_map(b, 0);
-		return;
-	}
-	known = prior_exit(p, &name, &status);
-	pack_str(b, "command");
-	pack_map(b, 1u + known);
-	if (known) {
-		pack_str(b, name);
-		pack_int(b, status);
-	}
-	pack_str(b, "cause");
-	prior_cause(b, p);
-}
-
-/* The terminal event as far as the record holds it: what it carried is gone (D-16). */
-static void
-prior_keep(struct broker *b, const struct prior *p, uint64_t gap_to, uint64_t sequence)
-{
-	const struct ending_desc *e = ending_desc(p->ending);
-	struct ended *kept = &b->ended[b->nended++ % ENDED_KEPT];
-	bool completed = e->operation_code[0] == '\0';
-
-	buf_finish(&kept->body);
-	memset(kept, 0, sizeof *kept);
-	memcpy(kept->id, p->id, sizeof kept->id);
-	kept->type = completed ? event_type_completed : event_type_failed;
-	kept->sequence = sequence;
-	kept->gap_from = 1;
-	kept->gap_to = gap_to;
-	pack_map(&kept->body, completed ? 1 : 4);
-	if (!completed) {
-		pack_str(&kept->body, "code");
-		pack_str(&kept->body, e->operation_code);
-		pack_str(&kept->body, "message");
-		pack_str(&kept->body, e->doc);
-		pack_str(&kept->body, "cause");
-		prior_cause(&kept->body, p);
-	}
-	prior_result(&kept->body, p);
+	if (p->session[0] != '\0')
+		sb = sandbox_find(b, slice_of(p->session));
+	if (p->session[0] != '\0' && sb == NULL)
+		return; /* released: nobody may ask for it any more */
+	if (feeds_keep(b->feeds, sb != NULL ? &sb->feeds : NULL, p->id, &p->past, sequence,
+		NULL) < 0)
+		log_error("cannot keep the ending of %s: out of memory", p->id);
 }
 
 static void
@@ -320,25 +177,25 @@ prior_settle(struct broker *b, struct prior *p)
 		r.m.outcome = record_outcome_interrupted;
 		record_append(&r, JOURNAL_ENDING, NULL, NULL);
 	}
-	p->ending = p->ncalls > 0 ? ENDING_outcome_unknown : ENDING_host_lost;
-	snprintf(p->status, sizeof p->status, "%s", ending_desc(p->ending)->turn_status);
-	if (p->kind == operation_kind_turn) {
+	p->past.ending = p->ncalls > 0 ? ENDING_outcome_unknown : ENDING_host_lost;
+	snprintf(p->past.status, sizeof p->past.status, "%s", ending_desc(p->past.ending)->turn_status);
+	if (p->past.kind == operation_kind_turn) {
 		prior_record_init(&r, p, "turn.ended");
-		RECORD_TEXT(&r.m, status, p->status);
-		RECORD_TEXT(&r.m, reason, ending_desc(p->ending)->turn_code);
-		RECORD_TEXT(&r.m, cause, ending_desc(p->ending)->cause);
+		RECORD_TEXT(&r.m, status, p->past.status);
+		RECORD_TEXT(&r.m, reason, ending_desc(p->past.ending)->turn_code);
+		RECORD_TEXT(&r.m, cause, ending_desc(p->past.ending)->cause);
 		record_append(&r, JOURNAL_ENDING, NULL, NULL);
 	}
 	prior_record_init(&r, p, "operation.ended");
-	RECORD_TEXT(&r.m, cause, ending_desc(p->ending)->cause);
-	RECORD_TEXT(&r.m, status, p->status);
+	RECORD_TEXT(&r.m, cause, ending_desc(p->past.ending)->cause);
+	RECORD_TEXT(&r.m, status, p->past.status);
 	r.m.has_outcome = r.m.has_sequence = true;
 	r.m.outcome = record_outcome_interrupted;
 	r.m.sequence = p->sequence + 2;
 	loading.unsettled++;
 	if (record_append(&r, JOURNAL_ENDING, prior_on_record, b) < 0)
 		loading.unsettled--;
-	prior_keep(b, p, p->sequence, p->sequence + 2);
+	prior_keep(b, p, p->sequence + 2);
 }
 
 static void
@@ -362,7 +219,7 @@ state_settle(struct broker *b)
 
 	loading.unsettled = 1; /* ours, until all are asked for */
 	for (size_t i = 0; i < loading.npriors; i++)
-		open += loading.priors[i].ending == ENDING_none;
+		open += loading.priors[i].past.ending == ENDING_none;
 	record_init(&r, b, NULL, "broker.started");
 	snprintf(detail, sizeof detail, "%zu open operations", open);
 	RECORD_TEXT(&r.m, detail, detail);
@@ -372,10 +229,10 @@ state_settle(struct broker *b)
 	for (size_t i = 0; i < loading.npriors; i++) {
 		struct prior *p = &loading.priors[i];
 
-		if (p->ending == ENDING_none)
+		if (p->past.ending == ENDING_none)
 			prior_settle(b, p);
 		else
-			prior_keep(b, p, p->sequence - 1, p->sequence);
+			prior_keep(b, p, p->sequence);
 	}
 	STOP_POINT("broker.state_recorded");
 	prior_on_record(b, true);
@@ -480,6 +337,31 @@ session_read(struct broker *b, struct slice map)
 	return r < 0 ? r : sandbox_restore(b, &m);
 }
 
+/* What was admitted into it, and under which key (OP-38). */
+static int
+admission_read(struct broker *b, struct slice map)
+{
+	struct value session, operation, key, fingerprint;
+	struct admission_key k;
+	struct sandbox *sb;
+	char id[ADMISSION_ID_MAX];
+
+	if (!value_get(map, "session", &session) || session.type != VALUE_STR ||
+	    !value_get(map, "operation", &operation) || operation.type != VALUE_STR ||
+	    !value_get(map, "key", &key) || key.type != VALUE_BIN ||
+	    !value_get(map, "fingerprint", &fingerprint) || fingerprint.type != VALUE_BIN ||
+	    key.bytes.n != sizeof k.key || fingerprint.bytes.n != sizeof k.fingerprint ||
+	    operation.bytes.n >= sizeof id)
+		return -EINVAL;
+	sb = sandbox_find(b, session.bytes);
+	if (sb == NULL)
+		return 0; /* its session was released */
+	text_copy(id, sizeof id, operation);
+	memcpy(k.key, key.bytes.p, sizeof k.key);
+	memcpy(k.fingerprint, fingerprint.bytes.p, sizeof k.fingerprint);
+	return admissions_restore(&sb->keys, &k, id);
+}
+
 static void
 state_on_page(struct broker *b, struct link *l, const struct msg_state_load_reply *page)
 {
@@ -495,6 +377,8 @@ state_on_page(struct broker *b, struct link *l, const struct msg_state_load_repl
 		r = state_asks_read(b, page);
 	if (r == 0 && page->has_sessions)
 		r = state_each_map(b, page->sessions, session_read);
+	if (r == 0 && page->has_admissions)
+		r = state_each_map(b, page->admissions, admission_read);
 	if (r < 0) {
 		log_error("the ledger's state makes no sense, or is too large");
 		link_close(l);
