@@ -25,13 +25,14 @@ static const struct workspaces_handler handler = {
 	.on_idle = workspaces_on_idle,
 };
 
-/* Here, for each of a session's two chambers: its processes, pipes, group, uid, plan. */
-#define SESSION_FILES 24
+/* Six for each of a session's two chambers (its processes, pipes, group, uid), and some while
+ * it starts. */
+#define SESSION_FILES 16
 #define OTHER_FILES   1024 /* services, clients, who waits */
 
 /*
  * Sessions at rest need none, and what cannot be started says why: a warning is all that it is
- * worth.  The broker's are a third of ours.
+ * worth.  The broker's are fewer.
  */
 static void
 check_descriptors(const struct conf_namespace *c)

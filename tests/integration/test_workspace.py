@@ -26,7 +26,7 @@ class Starts(Case):
             with self.subTest(most=most):
                 self.config.write_text(SHELL + f"sessions: {{ max: {most} }}\n")
                 d = Daemon(self, runner=["prlimit", "--nofile=4096:4096"])
-                self.assertEqual(told, "sessions.max: 1000 sessions at work may need 25024 "
+                self.assertEqual(told, "sessions.max: 1000 sessions at work may need 17024 "
                                  "descriptors, and the hard limit is 4096" in d.stderr(),
                                  d.stderr())
                 self.assertTrue((self.state / "namespaces/default/workspaces").is_dir())
@@ -101,6 +101,35 @@ class Lives(Life):
         self.assertEqual((self.place / s[2:] / "x").stat().st_uid, owner)
         client.call("session.release", session=s, wait=True)
         wait_for(lambda: self.there() == [], "its workspace to go")
+
+    def test_a_command_sees_no_more_of_us_than_what_started_it(self):
+        client = Daemon(self).client()
+        s = self.acquire(client)
+        self.assertEqual(self.command(client, s, "env >env; ls -a / >root; ls /libexec >ours; "
+                                      "ls -l /proc/self/fd >fds; cp /bin/true .; "
+                                      "! ./true 2>/dev/null && ! touch /libexec/x "
+                                      "/workspace/../x /app 2>/dev/null")
+                         ["body"]["command"]["exitCode"], 0)
+        here = self.place / s[2:]
+        env = dict(line.split("=", 1) for line in (here / "env").read_text().splitlines())
+        self.assertEqual({k: env.get(k) for k in ("HOME", "PATH", "CAISSON_LINK_FD")},
+                         {"HOME": "/workspace", "PATH": "/usr/local/bin:/usr/bin:/bin",
+                          "CAISSON_LINK_FD": None})
+        self.assertEqual((here / "ours").read_text(), "caisson-command\n")
+        self.assertNotIn("srv", (here / "root").read_text().split())
+        self.assertNotIn("socket:", (here / "fds").read_text())  # its link is gone
+
+    def test_who_serves_its_files_is_listed(self):
+        d = Daemon(self)
+        client = d.client()
+        s = self.acquire(client)
+        self.assertEqual(client.call("file.list", session=s, limit=5)["entries"], [])
+        client.request("process.list")
+        rows = []
+        while (message := client.receive())[0] == 2:
+            rows.append(message[2][0])
+        self.assertEqual([(r["role"], r["profile"]) for r in rows if r.get("id") == "workspace"],
+                         [("provider", "files")])
 
     def test_the_next_daemon_keeps_what_is_a_session_s_and_removes_the_rest(self):
         d = Daemon(self)
