@@ -319,6 +319,16 @@ acquire_new(struct client *c, const struct message *message, const struct admiss
 	return NULL;
 }
 
+/* The runtime shows it, or the agent's tools serve it, which is all that a runtime needs of it. */
+static bool
+needs_workspace(const struct config *config, int runtime)
+{
+	for (size_t i = 0; i < config->nproviders; i++)
+		if (config->providers[i].workspace)
+			return true;
+	return config->runtimes[runtime].workspace;
+}
+
 void
 sandbox_handle_acquire(struct client *c, const struct message *message)
 {
@@ -345,7 +355,7 @@ sandbox_handle_acquire(struct client *c, const struct message *message)
 	sb = acquire_new(c, message, &key, &b->config->runtimes[runtime]);
 	if (sb == NULL)
 		return;
-	sb->has_workspace = b->config->runtimes[runtime].workspace;
+	sb->has_workspace = needs_workspace(b->config, runtime);
 	if (!sb->has_workspace) {
 		acquired_record(sb);
 		return;

@@ -18,6 +18,33 @@ FILES = ("version: 1\nruntimes: [{ id: a, command: [/bin/true] }]\n"
          "providers: [{ id: files, builtin: files, workspace: true }]\n")
 
 
+WRITER = """import os
+import caisson
+
+
+def run(turn):
+    text = turn.message["text"]
+    if text == "one":
+        turn.invoke("files.mkdir", {"path": "docs"})
+    turn.invoke("files.write", {"path": "docs/" + text, "text": text})
+    return {"shown": os.path.exists("/workspace")}
+
+
+caisson.serve(run)
+"""
+AGENT = """version: 1
+runtimes: [{{ id: a, command: [python3, /app/writer.py], app: {app}, profile: interpreter }}]
+providers: [{{ id: files, builtin: files, workspace: true }}]
+grants:
+  - id: g
+    subject: agent:a
+    issuer: human:operator
+    namespace: default
+    capabilities:
+      - {{ resource: {{ namespace: workspace, path: docs, scope: descendants }}, actions: ["*"] }}
+"""
+
+
 class Starts(Case):
     def test_too_few_descriptors_for_all_sessions_are_told_of(self):
         if not shutil.which("prlimit"):
@@ -130,6 +157,20 @@ class Lives(Life):
             rows.append(message[2][0])
         self.assertEqual([(r["role"], r["profile"]) for r in rows if r.get("id") == "workspace"],
                          [("provider", "files")])
+
+    def test_an_agent_s_tools_serve_what_its_chamber_does_not_show(self):
+        (self.dir / "app" / "writer.py").write_text(WRITER)
+        self.config.write_text(AGENT.format(app=self.dir / "app"))
+        client = Daemon(self).client()
+        s = self.acquire(client)
+        for text in ("one", "two"):
+            client.call("operation.submit", session=s, kind="turn", message={"text": text})
+            while (event := client.expect("operation.event")[1])["type"] != "completed":
+                self.assertNotEqual(event["type"], "failed", event)
+            self.assertEqual(event["body"]["turn"]["output"], {"shown": False})
+        self.assertEqual((self.place / s[2:] / "docs" / "two").read_text(), "two")
+        self.assertEqual(client.call("file.list", session=s, path="docs", limit=9)["entries"][0]
+                         ["name"], "one")
 
     def test_the_next_daemon_keeps_what_is_a_session_s_and_removes_the_rest(self):
         d = Daemon(self)
