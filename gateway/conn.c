@@ -15,6 +15,7 @@
 #define FINISH_MS      2000 /* that a client has to end after our end */
 #define SWEEP_MS_MAX   1000 /* how late a time that has passed may be noticed */
 #define BUFFERED_MAX   (64u << 20) /* bytes of requests that are not whole, of all connections */
+#define SPARE_MAX      (512u << 10) /* bytes of an empty queue that are worth keeping */
 #define READS_PER_TURN 16 /* of one TLS connection, each of a record at most */
 
 /* Where bytes are read to: what is whole is taken from here, and only the rest is kept. */
@@ -110,10 +111,28 @@ wait_for(struct conn *c)
 
 /* ---- writing --------------------------------------------------------------------------- */
 
+/* One queue that was emptied is kept for the next connection that needs one: a large one made anew
+ * for each turn would cost more than what it carries. */
 struct buf *
 conn_out(struct conn *c)
 {
+	if (c->out.p == NULL && !c->out.failed) {
+		c->out = c->g->spare;
+		c->g->spare = (struct buf){ 0 };
+	}
 	return &c->out;
+}
+
+static void
+give_back(struct gateway *g, struct buf *b)
+{
+	if (g->spare.p != NULL || b->failed || b->cap > SPARE_MAX) {
+		buf_finish(b);
+		return;
+	}
+	g->spare = *b;
+	g->spare.n = 0;
+	*b = (struct buf){ 0 };
 }
 
 size_t
@@ -145,20 +164,21 @@ write_some(struct conn *c)
 	return r;
 }
 
-/* Frees what is taken; a large queue of which little is left is moved down. */
+/* What is taken is given back; a little that is left does not hold what a lot needed. */
 static void
 shrink_out(struct conn *c)
 {
 	size_t left = conn_queued(c);
+	struct buf rest = { 0 };
 
-	if (left == 0) {
-		buf_finish(&c->out);
-		c->out_sent = 0;
-	} else if (c->out_sent >= CONN_HIGH_BYTES || c->out_sent > left) {
-		memmove(c->out.p, c->out.p + c->out_sent, left);
-		c->out.n = left;
-		c->out_sent = 0;
-	}
+	if (left > 0 && c->out_sent < left && c->out.cap < 8 * left)
+		return;
+	buf_add(&rest, c->out.p + c->out_sent, left);
+	if (rest.failed)
+		return; /* it stays as it is */
+	give_back(c->g, &c->out);
+	c->out = rest;
+	c->out_sent = 0;
 }
 
 /* One write, or with TLS as many as there are records. */
@@ -551,6 +571,7 @@ conns_finish(struct gateway *g)
 	while ((c = TAILQ_FIRST(&g->conns)) != NULL)
 		conn_free(c);
 	alarm_clear(&g->sweep);
+	buf_finish(&g->spare);
 	if (g->soon != NULL)
 		event_free(g->soon);
 }

@@ -57,6 +57,7 @@ struct gateway {
 	/* conn.c */
 	struct conn_list conns;
 	struct conn_list dirty; /* have something to write, or to do, this turn */
+	struct buf spare; /* an empty queue, or none */
 	struct event *soon; /* sees to them */
 	struct alarm sweep; /* looks for times that have passed */
 	size_t buffered_bytes; /* of what clients have not sent whole yet */

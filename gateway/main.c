@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <event2/event.h>
@@ -28,6 +29,8 @@
 #include "gateway/tls.h"
 
 SANITIZER_DEFAULTS
+
+#define DESCRIPTORS_OWN 128 /* listeners, the loop, the monitor's */
 
 /* The supervisor, who knows its lines, says which of them is to blame. */
 static void
@@ -59,6 +62,20 @@ read_config(struct gateway *g, int argc, char **argv)
 	close((int)fd);
 }
 
+/* Each connection may have a link of its own to the broker. */
+static void
+check_descriptors(const struct gateway *g)
+{
+	uint64_t needed = (uint64_t)g->config.connections * 2 + DESCRIPTORS_OWN;
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < needed)
+		log_warn("%u connections may need %llu descriptors, and there may be %llu: who "
+			 "comes then waits; raise the hard limit (LimitNOFILE) or lower connections",
+		    g->config.connections, (unsigned long long)needed,
+		    (unsigned long long)limit.rlim_cur);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -71,6 +88,7 @@ main(int argc, char **argv)
 	rlimit_raise_descriptors();
 	tls_init();
 	read_config(&gateway, argc, argv);
+	check_descriptors(&gateway);
 	r = gateway_begin(&gateway, &api_handler);
 	if (r < 0)
 		fatal("cannot start: %s", strerror(-r));

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import resource
 import select
 import socket
 import ssl
@@ -184,16 +185,28 @@ class Life(unittest.TestCase):
             self.assertLess(memory_of(host), (12 << 20) * (16 if SANITIZED else 1))
 
     def test_a_shutdown_closes_with_1001_and_answers_what_is_in_service(self):
-        with echo() as host, opened(host) as client, host.connect() as asked, host.connect() as other:
-            asked.send(b"GET /later HTTP/1.1\r\nHost: h\r\n\r\n")
-            self.assertEqual(other.get("/").status, 200)
-            other.send(b"GET /later HTTP/1.1\r\nHost: h\r\n\r\n")
+        with echo() as host, opened(host) as client, host.connect() as asked, host.connect() as idle:
+            self.assertEqual(idle.get("/").status, 200)
+            asked.send(b"GET /later HTTP/1.1\r\nHost: h\r\n\r\nGET /more HTTP/1.1\r\nHost: h\r\n\r\n")
             host.ping()
             host.tell(verb=SHUTDOWN)
             self.assertEqual(client.close_code(), 1001)
+            answer = asked.response()
+            self.assertEqual((answer.status, answer.headers["connection"]), (200, "close"))
+            self.assertEqual(asked.rest(), b"")
+            self.assertEqual(idle.rest(), b"")
             client.send_frame(8, b"\x03\xe9")
             self.assertEqual(client.rest(), b"")
-            # Those in service are not answered: the bound of the shutdown ends it all the same.
+            for one in (client, asked, idle):
+                one.sock.close()
+            host.expect(SETTLED)
+            self.assertEqual(host.stop(), 0)
+
+    def test_clients_that_do_not_part_hold_no_shutdown_up(self):
+        with echo() as host, opened(host), host.connect() as asked:
+            asked.send(b"GET /later HTTP/1.1\r\nHost: h\r\n\r\n")
+            host.ping()
+            host.tell(verb=SHUTDOWN)
             host.expect(SETTLED)
             self.assertEqual(host.stop(), 0)
 
@@ -212,6 +225,11 @@ class Cost(unittest.TestCase):
     @unittest.skipIf(SANITIZED, "a sanitizer's memory is another")
     def test_a_websocket_at_rest_costs_less_than_a_kilobyte(self):
         count = 1000
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if hard != resource.RLIM_INFINITY and hard < 2 * count:
+            self.skipTest(f"needs {2 * count} descriptors, and may have {hard}")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2 * count), hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
         with echo(connections=4 * count) as host:
             warm = [opened(host) for _ in range(100)]
             before = memory_of(host)

@@ -18,6 +18,7 @@
 #include <event2/event.h>
 
 #include "common/log.h"
+#include "common/rlimit.h"
 #include "common/util.h"
 #include "gateway/confine.h"
 #include "gateway/control.h"
@@ -158,10 +159,19 @@ echo_on_close(struct conn *c, unsigned code)
 			later[i] = NULL;
 }
 
+/* Who waits is answered when the end comes, if there is a WebSocket to hear of it. */
+static void
+echo_on_leave(struct conn *c)
+{
+	answer_now();
+	ws_close(c, WS_GOING_AWAY, NULL);
+}
+
 static const struct conn_handler handler = {
 	.on_request = echo_on_request,
 	.on_text = echo_on_text,
 	.on_drained = flood,
+	.on_leave = echo_on_leave,
 	.on_close = echo_on_close,
 };
 
@@ -174,6 +184,7 @@ main(int argc, char **argv)
 
 	log_init("gateway_echo", LOG_INFO_);
 	signal(SIGPIPE, SIG_IGN);
+	rlimit_raise_descriptors();
 	tls_init();
 	if (argc != 2 || gateway_config_read((int)strtol(argv[1], NULL, 10), &gateway.config, &fault) < 0 ||
 	    gateway_begin(&gateway, &handler) < 0 || gateway_confine(&what) < 0) {
