@@ -8,6 +8,7 @@ LIBDIR     ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 MANDIR     ?= $(PREFIX)/share/man
 DATADIR    ?= $(PREFIX)/share/caisson
+UNITDIR    ?= $(PREFIX)/lib/systemd
 INSTALL    ?= install
 OBJCOPY    ?= objcopy
 PKG_CONFIG ?= pkg-config
@@ -277,6 +278,9 @@ sdk_copied := $(wildcard worker/sdk/*.py worker/sdk/*.mjs)
 python_client := $(addprefix client/python/,pyproject.toml README.md \
 	$(patsubst client/python/%,%,$(wildcard client/python/caisson_client/*.py)) caisson_client/py.typed)
 
+# Units of systemd, as they stand in dist/ and beneath UNITDIR; they name programs of BINDIR.
+systemd_units := system/caissond.service system/caissond.socket user/caissond.service
+
 install: all					## honours DESTDIR, PREFIX
 	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(LIBDIR) \
 		$(DESTDIR)$(INCLUDEDIR) $(DESTDIR)$(DATADIR) $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 \
@@ -289,13 +293,17 @@ install: all					## honours DESTDIR, PREFIX
 	$(INSTALL) -m 644 $(sdk_copied) $(DESTDIR)$(DATADIR)/
 	$Qfor f in $(python_client:client/python/%=%); do \
 		$(INSTALL) -m 644 client/python/$$f $(DESTDIR)$(DATADIR)/python/$$f || exit 1; done
+	$(INSTALL) -d $(DESTDIR)$(UNITDIR)/system $(DESTDIR)$(UNITDIR)/user
+	$Qfor f in $(systemd_units); do \
+		sed 's,/usr/local/bin/,$(BINDIR)/,' dist/$$f >$(DESTDIR)$(UNITDIR)/$$f && \
+		chmod 644 $(DESTDIR)$(UNITDIR)/$$f || exit 1; done
 	$(INSTALL) -m 644 docs/caisson.1 $(DESTDIR)$(MANDIR)/man1/
 	$(INSTALL) -m 644 docs/caisson.yaml.5 $(DESTDIR)$(MANDIR)/man5/
 	$(INSTALL) -m 644 docs/caissond.8 $(DESTDIR)$(MANDIR)/man8/
 uninstall:					## remove what install put there
 	rm -f $(bin:%=$(DESTDIR)$(BINDIR)/%) $(libexec:%=$(DESTDIR)$(LIBEXECDIR)/%) \
 		$(DESTDIR)$(LIBDIR)/libcaisson-runtime.a $(DESTDIR)$(LIBDIR)/libcaisson.a \
-		$(DESTDIR)$(INCLUDEDIR)/libcaisson.h \
+		$(DESTDIR)$(INCLUDEDIR)/libcaisson.h $(systemd_units:%=$(DESTDIR)$(UNITDIR)/%) \
 		$(patsubst worker/sdk/%,$(DESTDIR)$(INCLUDEDIR)/%,$(sdk_headers)) \
 		$(patsubst worker/sdk/%,$(DESTDIR)$(DATADIR)/%,$(sdk_copied)) \
 		$(patsubst client/python/%,$(DESTDIR)$(DATADIR)/python/%,$(python_client)) \
