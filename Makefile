@@ -207,7 +207,7 @@ demo: deps					## watch an untrusted program do work, and fail at the rest
 
 # The SDK for JavaScript has tests of its own, which skip where there is no Node.js, and so do
 # those that compare with other implementations of JSON Schema.
-test: packages += nodejs json-schema-test-suite python3-jsonschema
+test: packages += nodejs json-schema-test-suite python3-jsonschema python3-yaml
 test: deps					## run all tests; T=name for the ones of that name
 	$Q$(MAKE) --no-print-directory $(jobs) check
 
@@ -226,9 +226,11 @@ stops:
 check-docs: $B/test/protodoc $B/test/confdoc	## are the generated pages what the tables say?
 	$Q$B/test/protodoc | diff -u docs/PROTOCOL.md - || { echo "docs/PROTOCOL.md is stale: run 'make docs'"; exit 1; }
 	$Q$B/test/confdoc | diff -u docs/caisson.yaml.5 - || { echo "docs/caisson.yaml.5 is stale: run 'make docs'"; exit 1; }
-docs: $B/test/protodoc $B/test/confdoc		## regenerate docs/PROTOCOL.md and docs/caisson.yaml.5
+	$Q$B/test/confdoc --schema | diff -u dist/caisson.schema.json - || { echo "dist/caisson.schema.json is stale: run 'make docs'"; exit 1; }
+docs: $B/test/protodoc $B/test/confdoc		## regenerate what is made from the tables
 	$Q$B/test/protodoc >docs/PROTOCOL.md
 	$Q$B/test/confdoc >docs/caisson.yaml.5
+	$Q$B/test/confdoc --schema >dist/caisson.schema.json
 $B/test/%doc: $O/tools/%doc.o $(archives)
 	@mkdir -p $(@D)
 	$(call say,LD)
@@ -297,12 +299,14 @@ install: all					## honours DESTDIR, PREFIX
 	$Qfor f in $(systemd_units); do \
 		sed 's,/usr/local/bin/,$(BINDIR)/,' dist/$$f >$(DESTDIR)$(UNITDIR)/$$f && \
 		chmod 644 $(DESTDIR)$(UNITDIR)/$$f || exit 1; done
+	$(INSTALL) -m 644 dist/caisson.schema.json $(DESTDIR)$(DATADIR)/
 	$(INSTALL) -m 644 docs/caisson.1 $(DESTDIR)$(MANDIR)/man1/
 	$(INSTALL) -m 644 docs/caisson.yaml.5 $(DESTDIR)$(MANDIR)/man5/
 	$(INSTALL) -m 644 docs/caissond.8 $(DESTDIR)$(MANDIR)/man8/
 uninstall:					## remove what install put there
 	rm -f $(bin:%=$(DESTDIR)$(BINDIR)/%) $(libexec:%=$(DESTDIR)$(LIBEXECDIR)/%) \
 		$(DESTDIR)$(LIBDIR)/libcaisson-runtime.a $(DESTDIR)$(LIBDIR)/libcaisson.a \
+		$(DESTDIR)$(DATADIR)/caisson.schema.json \
 		$(DESTDIR)$(INCLUDEDIR)/libcaisson.h $(systemd_units:%=$(DESTDIR)$(UNITDIR)/%) \
 		$(patsubst worker/sdk/%,$(DESTDIR)$(INCLUDEDIR)/%,$(sdk_headers)) \
 		$(patsubst worker/sdk/%,$(DESTDIR)$(DATADIR)/%,$(sdk_copied)) \
