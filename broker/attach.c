@@ -74,7 +74,7 @@ attach_alone(struct client *c, uint32_t msgid, struct operation *op)
 {
 	struct msg_operation_attach_reply reply = { .operation = slice_of(op->id) };
 
-	op->client = c;
+	operation_set_client(op, c);
 	link_reply(c->link, MSG_operation_attach_reply, msgid, &reply);
 }
 

@@ -335,6 +335,7 @@ struct client {
 	LIST_HEAD(, request) requests; /* for files: workspace_requests.c */
 	TAILQ_HEAD(, subscriber) subscriptions; /* operations in sessions that it follows */
 	unsigned nsubscriptions;
+	unsigned noperations; /* of which it alone gets the events: operation.client */
 	TAILQ_ENTRY(client) entry; /* broker.clients */
 };
 
@@ -515,6 +516,8 @@ const char *operation_kind_name(enum operation_kind kind);
 
 /* The open operation `id` (any, if `id` is empty); NULL if there is none. */
 struct operation *operation_find(struct broker *b, struct slice id);
+/* Who gets its events from now on, in place of who did; NULL: nobody. */
+void operation_set_client(struct operation *op, struct client *c);
 
 /* Would anybody read an event's body? */
 static inline bool

@@ -313,10 +313,11 @@ client_on_end(
 		log_warn("client %s broke the protocol: %s", client_words(c), fault->rule);
 	else if (end == LINK_END_SLOW)
 		log_warn("client %s does not read and is cut off", client_words(c));
-	TAILQ_FOREACH (s, &b->sessions, link) {
+	for (s = TAILQ_FIRST(&b->sessions); s != NULL && c->noperations > 0;
+	     s = TAILQ_NEXT(s, link)) {
 		if (s->operation->client != c)
 			continue;
-		s->operation->client = NULL;
+		operation_set_client(s->operation, NULL);
 		/* Nobody will send the rest of the input; nobody holds output back. */
 		if (s->operation->wants_input)
 			command_input_end(&s->worker);
@@ -343,7 +344,9 @@ client_on_drained(struct link *l, void *arg)
 	struct session *s;
 
 	(void)l;
-	TAILQ_FOREACH (s, &c->broker->sessions, link)
+	/* Not of one that only follows sessions, of which there are many. */
+	for (s = TAILQ_FIRST(&c->broker->sessions); s != NULL && c->noperations > 0;
+	     s = TAILQ_NEXT(s, link))
 		if (s->operation->client == c)
 			pipe_resume(&s->worker);
 	subscribers_on_drained(c);

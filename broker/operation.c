@@ -143,6 +143,16 @@ operation_find(struct broker *b, struct slice id)
 	return RB_FIND(operation_tree, &b->operation_tree, &key);
 }
 
+void
+operation_set_client(struct operation *op, struct client *c)
+{
+	if (op->client != NULL)
+		op->client->noperations--;
+	op->client = c;
+	if (c != NULL)
+		c->noperations++;
+}
+
 static int
 runtime_find(const struct config *config, const struct msg_operation_submit *m)
 {
@@ -176,7 +186,7 @@ submit_on_record(void *arg, bool ok)
 		if (op->client != NULL)
 			link_refuse(op->client->link, op->submit_msgid, "audit_unavailable",
 			    not_on_record, true);
-		op->client = NULL;
+		operation_set_client(op, NULL);
 		attach_forget(op, &refusal_no_journal);
 		operation_end(op, ENDING_audit_unavailable); /* or it has ended meanwhile */
 		operation_tell(op);
@@ -253,7 +263,7 @@ operation_create(struct client *c, uint32_t msgid, const struct msg_operation_su
 	op->sandbox = sandbox;
 	op->queued_bytes = payload_bytes(m);
 	op->config = config_hold(b->config);
-	op->client = sandbox == NULL ? c : NULL;
+	operation_set_client(op, sandbox == NULL ? c : NULL);
 	op->owner = principal_hold(c->principal);
 	op->kind = m->kind;
 	op->runtime = runtime;
@@ -289,6 +299,7 @@ operation_destroy(struct operation *op)
 {
 	if (op == NULL)
 		return;
+	operation_set_client(op, NULL);
 	attach_forget(op, &refusal_no_memory);
 	if (op->session != NULL)
 		RB_REMOVE(operation_tree, &op->broker->operation_tree, op);

@@ -227,6 +227,7 @@ client_become(struct client *c, struct principal *p, const struct proof *proof)
 	p->clients++;
 	c->principal = principal_hold(p);
 	c->proof = *proof;
+	c->proof.operator = principal_is_operator(p);
 	return true;
 }
 
@@ -386,10 +387,13 @@ client_check(struct client *c)
 		return;
 	}
 	if (principal_shown(c->broker, &c->proof) == was &&
-	    (was->local || was->clients <= was->row->connections))
+	    (was->local || was->clients <= was->row->connections) &&
+	    (principal_is_operator(was) || !c->proof.operator)) {
+		c->proof.operator = principal_is_operator(was);
 		return;
-	log_info("a client of %s is cut off: the configuration does not name it any more, or "
-		 "fewer at once", was->id);
+	}
+	log_info("a client of %s is cut off: by the configuration it is nobody, or less, or one "
+		 "too many", was->id);
 	client_be_nobody(c);
 	c->cut = true;
 	link_close(c->link);

@@ -35,6 +35,7 @@ struct principal {
 /* How a client has shown who it is: looked up again after each reload. */
 struct proof {
 	bool by_uid, by_token, by_certificate;
+	bool operator; /* so it was one, when it was looked up last */
 	uint32_t uid;
 	uint8_t token[SHA256_BYTES], certificate[SHA256_BYTES]; /* digests */
 };
@@ -54,8 +55,9 @@ void principals_finish(struct broker *b);
  */
 int principals_prepare(struct broker *b, const struct config *next);
 /*
- * b->config is another one: whose principal, token, certificate or uid it does not name, and who
- * has more links than it may, is cut off now; nothing that such a link has sent is looked at.
+ * b->config is another one: whose principal, token, certificate or uid it does not name, who is
+ * not the operator any more, and who has more links than it may, is cut off now; nothing that
+ * such a link has sent is looked at, and what it follows is followed no further.
  */
 void principals_apply(struct broker *b);
 

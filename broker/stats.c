@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stddef.h>
 
+#include "broker/feed.h"
 #include "broker/sandbox.h"
 #include "common/records.h"
 #include "common/util.h"
@@ -146,8 +147,12 @@ set_gauges(struct broker *b)
 	const struct session *s;
 
 	b->stats.open_clients_local = b->stats.open_clients_gateway = 0;
-	TAILQ_FOREACH (c, &b->clients, entry)
+	b->stats.open_subscriptions = 0;
+	TAILQ_FOREACH (c, &b->clients, entry) {
 		++*(c->gateway ? &b->stats.open_clients_gateway : &b->stats.open_clients_local);
+		b->stats.open_subscriptions += c->nsubscriptions;
+	}
+	b->stats.retained_bytes = b->feeds->store.bytes;
 	b->stats.open_operations = 0;
 	TAILQ_FOREACH (s, &b->sessions, link)
 		b->stats.open_operations++;

@@ -76,6 +76,7 @@ give_one(struct subscriber *s)
 			return 0; /* it is ending */
 		if (r == 0) {
 			s->next = next;
+			s->client->broker->stats.gaps += e.type == event_type_gap;
 			return 1;
 		}
 	}

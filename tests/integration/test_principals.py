@@ -572,11 +572,25 @@ class Reload(Case):
         self.served(host)
 
     def test_an_operator_is_one_no_more(self):
-        host = self.host()
+        """What it follows as the operator is followed no further."""
+        started = []
+        host = self.host(worker=runtime(lambda child, params: started.append(child)))
         peer, _ = self.proven(host, ADMIN)
-        peer.call("grant.list", cursor=0, limit=9)
+        other = self.proven(host)[0]
+        operation = peer.submit(message=1)
         self.reloaded(host, (*PRINCIPALS[:2], PRINCIPALS[2] | {"operator": False}))
-        self.refused(peer, "permission_denied", "grant.list", cursor=0, limit=9)
+        self.assertTrue(peer.closed())
+        again, reply = self.proven(host, ADMIN)
+        self.assertFalse(reply["operator"])
+        self.refused(again, "permission_denied", "grant.list", cursor=0, limit=9)
+        self.refused(again, "not_found", "operation.attach", operation=operation)
+        self.reloaded(host, PRINCIPALS)  # and more than it was: it goes on
+        again.call("operation.attach", operation=operation)
+        again.call("operation.stop", operation=operation, kill=True)
+        self.assertEqual(again.finish()["type"], "failed")
+        self.refused(other, "permission_denied", "process.list")
+        self.reloaded(host, (*PRINCIPALS[:2], PRINCIPALS[2] | {"operator": False}))
+        self.assertTrue(again.closed())
 
     def test_fewer_connections_cut_off_the_oldest(self):
         host = self.host()
