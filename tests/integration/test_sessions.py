@@ -374,8 +374,8 @@ class Queue(Sessions):
         child = self.commands.next()
         client.call("operation.stop", operation=first)
         self.assertEqual(client.finish(first)["body"]["code"], "canceled")
-        self.assertEqual([s["error"] for s in host.signals], [signal.SIGTERM])
         self.assertTrue(child.over.wait(TIMEOUT))
+        self.assertEqual([s["error"] for s in host.signals], [signal.SIGTERM])
         Commands.end(self.commands.next())
         self.assertEqual(client.finish(second)["type"], "completed")
 
