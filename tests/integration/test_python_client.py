@@ -364,7 +364,7 @@ class Sessions(Lab):
         def script(c):
             for operation in wanted:
                 self.assertEqual(c.json(), {"type": "send", "operation": operation})
-                c.say(accepted(), event(2, "completed", file={}))
+                c.say(accepted(), event(2, "completed", writeFile={"size": 2}))
             c.hang_up()
 
         s = self.session(script)

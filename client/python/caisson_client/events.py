@@ -55,12 +55,15 @@ class Gap(Event):
     type: ClassVar[str] = "gap"
 
 
+_RESULTS = ("command", "turn", "writeFile", "createDirectory", "deleteFile", "renameFile")
+
+
 @dataclass(frozen=True)
 class _Result(Event):
     @property
     def result(self) -> Dict[str, Any]:
-        """What came of the command, turn or file operation."""
-        for name in ("command", "turn", "file"):
+        """What came of the command, turn or file operation; empty if nothing did."""
+        for name in _RESULTS:
             if isinstance(self.body.get(name), dict):
                 return self.body[name]
         return {}
