@@ -21,6 +21,7 @@
 #include "client/send.h"
 #include "client/session.h"
 #include "client/text.h"
+#include "client/top.h"
 #include "common/options.h"
 #include "common/sanitizer.h"
 #include "common/util.h"
@@ -97,6 +98,7 @@ static const struct {
 	{ COMMAND_audit, audit_main },
 	{ COMMAND_grant, grant_main },
 	{ COMMAND_ps, ps_main },
+	{ COMMAND_top, top_main },
 	{ COMMAND_session, session_main },
 	{ COMMAND_send, send_main },
 	{ COMMAND_receive, receive_main },

@@ -15,6 +15,12 @@ static const char *const roles[] = { "broker", "ledger", "worker", "provider",
 static const char *const states[] = { "starting", "running", "warm" };
 static const char *const networks[] = { "own", "shared" };
 
+const char *
+ps_role(enum process_role role)
+{
+	return roles[role];
+}
+
 /* ---- for programs ------------------------------------------------------------------ */
 
 static void

@@ -15,6 +15,8 @@ struct ps_table {
 	struct buf detail; /* a line for each row, with -v */
 };
 
+/* "broker", ... */
+const char *ps_role(enum process_role role);
 /* One line of JSON with its newline. */
 void ps_render_jsonl(const struct msg_process_row *row, struct buf *out);
 

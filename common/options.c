@@ -378,7 +378,7 @@ parse_word(struct parser *p, const char *word)
 {
 	if (p->command & (COMMAND_run | COMMAND_exec | COMMAND_learn))
 		return usage_error(p, "%.64s: a COMMAND stands after --", word);
-	if ((p->command & (COMMAND_daemon | COMMAND_doctor | COMMAND_ps)) ||
+	if ((p->command & (COMMAND_daemon | COMMAND_doctor | COMMAND_ps | COMMAND_top)) ||
 	    p->o->nwords == OPTIONS_WORDS_MAX)
 		return usage_error(p, "%.64s: one word too many", word);
 	p->o->words[p->o->nwords++] = word;
@@ -481,7 +481,8 @@ add_environment(struct parser *p)
 		o->has_url = true;
 		o->url = url;
 	}
-	if (p->command & (COMMAND_grant | COMMAND_ps | COMMAND_remote | COMMAND_daemon) &&
+	if (p->command & (COMMAND_grant | COMMAND_ps | COMMAND_top | COMMAND_remote |
+			       COMMAND_daemon) &&
 	    !o->has_socket && !o->has_url && path != NULL && *path != '\0') {
 		o->has_socket = true;
 		o->socket = path;

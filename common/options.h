@@ -43,6 +43,7 @@ enum command {
 	COMMAND_audit = 1 << COMMAND_NR_audit,
 	COMMAND_grant = 1 << COMMAND_NR_grant,
 	COMMAND_ps = 1 << COMMAND_NR_ps,
+	COMMAND_top = 1 << COMMAND_NR_top,
 	COMMAND_session = 1 << COMMAND_NR_session,
 	COMMAND_send = 1 << COMMAND_NR_send,
 	COMMAND_receive = 1 << COMMAND_NR_receive,

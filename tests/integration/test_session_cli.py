@@ -347,6 +347,29 @@ class Sessions(unittest.TestCase):
         self.assertEqual(self.caisson(daemon, "send", ID, "--shell", "x")[0], 0)
         self.assertEqual(beats, [{"session": ID}] * 3)
 
+    def test_top_shows_what_was_used_between_two_looks(self):
+        cpu = iter([1_000_000, 1_500_000, 1_500_000])
+
+        def script(peer):
+            while True:
+                msgid, _ = peer.expect("process.list")
+                peer.notify("process.row", role="worker", state="running", session=1, id="a\x1b",
+                            pid=7, uid=1000, profile="native", network="own", handed=["link"],
+                            processes=2, cpuUs=next(cpu), residentBytes=3 << 20, since=5)
+                peer.reply(msgid, count=1)
+
+        daemon = self.start(script)
+        code, out, err = self.caisson(daemon, "top", "--interval", "1ms", "--samples", "2")
+        rows = [json.loads(line) for line in out.splitlines()]  # nobody watches a terminal
+        self.assertEqual((code, err), (0, ""))
+        self.assertEqual([row["usage"]["cpuUs"] for row in rows], [1_000_000, 1_500_000])
+        cpu = iter([1_000_000, 1_500_000])
+        code, out, _ = self.caisson(daemon, "top", "--interval", "1ms", "--samples", "2", "-o", "human")
+        heads = [line for line in out.decode().splitlines() if line.startswith("worker")]
+        self.assertEqual(code, 0)
+        self.assertRegex(heads[0], r"^worker +a\\x1b +1 +7 +2 +0\.0% +3\.0MiB$")
+        self.assertNotRegex(heads[1], r" 0\.0% ")
+
     def test_what_answers_like_no_broker_is_refused(self):
         def script(peer, method, params, msgid):
             peer.send_raw(b"\0\0\0\x01\xc1")

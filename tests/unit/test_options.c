@@ -414,7 +414,8 @@ START_TEST(the_man_pages_list_exactly_the_options)
 	}
 	check_man("docs/caisson.1",
 	    COMMAND_run | COMMAND_exec | COMMAND_learn | COMMAND_audit | COMMAND_config |
-		COMMAND_doctor | COMMAND_grant | COMMAND_ps | COMMAND_remote);
+		COMMAND_doctor | COMMAND_grant | COMMAND_ps | COMMAND_top |
+		COMMAND_remote);
 	check_man("docs/caissond.8", COMMAND_daemon);
 }
 END_TEST
