@@ -46,7 +46,8 @@ released_record(struct sandbox *sb)
 	RECORD_TEXT(&r.m, cause, "released");
 	RECORD_TEXT(&r.m, detail, sb->detail);
 	sb->recording = true;
-	if (record_append(&r, JOURNAL_ENDING, released_on_record, sb) < 0)
+	/* In an outage it stays as it is until the record stands, and then goes. */
+	if (record_append(&r, JOURNAL_RELEASE, released_on_record, sb) < 0)
 		released_on_record(sb, false);
 }
 

@@ -593,6 +593,30 @@ class Release(Sessions):
         self.assertEqual(self.refused(client, "session.show", session=ids[0]), "not_found")
         self.assertEqual(self.show(client, ids[1])["state"], "closed")
 
+    def test_in_an_outage_it_is_over_once_that_is_on_record(self):
+        r, w = os.pipe()
+        segments = [w]
+        host = self.host(runtimes=[WORKS], durability="relaxed",
+                         segment=lambda number: segments.pop() if segments else None)
+        client = host.client()
+        s = self.acquire(client)
+        os.close(r)  # from here on nothing can be written
+        request = client.request("session.release", session=s, wait=True)
+        self.assertEqual(self.state_before(client, s), "closing")
+        self.assertEqual(host.dropped, [])
+        segments.append(Host.new_segment(host, 9))
+        error, result = client.expect_reply(request)
+        self.assertIsNone(error)
+        self.assertEqual(result["session"]["state"], "closed")
+        self.over(host, client, s, "drain")
+
+    def state_before(self, client, s):
+        """The state of `s`, which is the next thing that `client` hears."""
+        show = client.request("session.show", session=s)
+        m = client.receive()
+        self.assertEqual(m[1], show, m)
+        return m[3]["session"]["state"]
+
     def test_a_client_that_went_away_is_not_answered(self):
         host = self.host(self.commands)
         client, other = host.client(), host.client()
