@@ -13,7 +13,6 @@
 #include "gateway/control.h"
 
 #define FINISH_MS      2000 /* that a client has to end after our end */
-#define SWEEP_MS_MAX   1000 /* how late a time that has passed may be noticed */
 #define BUFFERED_MAX   (64u << 20) /* bytes of requests that are not whole, of all connections */
 #define SPARE_MAX      (512u << 10) /* bytes of an empty queue that are worth keeping */
 #define READS_PER_TURN 16 /* of one TLS connection, each of a record at most */
@@ -374,7 +373,7 @@ part(struct conn *c)
 	conn_expect(c, FINISH_MS);
 }
 
-static void
+void
 conn_free(struct conn *c)
 {
 	struct gateway *g = c->g;
@@ -413,8 +412,8 @@ settle(struct conn *c)
 	wait_for(c);
 }
 
-static void
-on_soon(evutil_socket_t fd, short events, void *arg)
+void
+conns_on_soon(evutil_socket_t fd, short events, void *arg)
 {
 	struct gateway *g = arg;
 	struct conn_list dirty = TAILQ_HEAD_INITIALIZER(dirty);
@@ -465,151 +464,6 @@ conn_on_io(evutil_socket_t fd, short events, void *arg)
 		c->more = true; /* what waited for the write side */
 	}
 	conn_touch(c);
-}
-
-/* ---- time ------------------------------------------------------------------------------- */
-
-static unsigned
-least(unsigned a, unsigned b)
-{
-	return a < b ? a : b;
-}
-
-/* Often enough for the shortest of the times. */
-static unsigned
-sweep_ms(const struct gateway *g)
-{
-	const struct gateway_config *c = &g->config;
-	unsigned ms = least(least(c->header_timeout_ms, c->idle_timeout_ms),
-	    least(c->write_timeout_ms, c->ping_interval_ms));
-
-	ms /= 8;
-	return ms < 10 ? 10 : least(ms, SWEEP_MS_MAX);
-}
-
-static void
-on_due(struct conn *c)
-{
-	c->due_at_ms = 0;
-	if (c->drained || (c->tls != NULL && !c->shook_hands))
-		conn_end(c);
-	else if (c->ws != NULL)
-		conn_late_frame(c);
-	else
-		conn_late_request(c);
-}
-
-static void
-on_sweep(void *arg)
-{
-	struct gateway *g = arg;
-	uint64_t now_ms = clock_ms();
-	struct conn *c;
-
-	TAILQ_FOREACH (c, &g->conns, entry) {
-		if (c->ended)
-			continue;
-		if (conn_queued(c) > 0 && c->write_blocked &&
-		    now_ms - c->taken_at_ms >= g->config.write_timeout_ms) {
-			conn_cut_off(c);
-		} else if (c->due_at_ms != 0 && c->due_at_ms <= now_ms) {
-			on_due(c);
-		}
-	}
-	if (!TAILQ_EMPTY(&g->conns))
-		alarm_set(g->alarms, &g->sweep, now_ms + sweep_ms(g));
-}
-
-/* ---- all of them ------------------------------------------------------------------------ */
-
-int
-conn_open(struct gateway *g, struct acceptor *a, int fd, struct ssl_ctx_st *tls)
-{
-	struct conn *c = calloc(1, sizeof(*c));
-
-	if (c == NULL)
-		goto fail;
-	if (tls != NULL) {
-		c->tls = tls_open(tls, fd);
-		if (c->tls == NULL)
-			goto fail;
-	}
-	c->g = g;
-	c->acceptor = a;
-	c->handler = acceptor_handler(a);
-	c->fd = fd;
-	c->begun = true; /* the first request is awaited as one that has begun */
-	TAILQ_INSERT_TAIL(&g->conns, c, entry);
-	g->stats.open_connections++;
-	g->stats.connections++;
-	conn_expect(c, g->config.header_timeout_ms);
-	if (g->sweep.at_ms == 0)
-		alarm_set(g->alarms, &g->sweep, clock_ms() + sweep_ms(g));
-	wait_for(c);
-	return 0;
-fail:
-	free(c);
-	close(fd);
-	return -ENOMEM;
-}
-
-int
-conns_init(struct gateway *g)
-{
-	TAILQ_INIT(&g->conns);
-	TAILQ_INIT(&g->dirty);
-	g->sweep = (struct alarm){ .fn = on_sweep, .arg = g };
-	g->soon = event_new(g->base, -1, 0, on_soon, g);
-	return g->soon != NULL ? 0 : -ENOMEM;
-}
-
-void
-conns_finish(struct gateway *g)
-{
-	struct conn *c;
-
-	while ((c = TAILQ_FIRST(&g->conns)) != NULL)
-		conn_free(c);
-	alarm_clear(&g->sweep);
-	buf_finish(&g->spare);
-	if (g->soon != NULL)
-		event_free(g->soon);
-}
-
-void
-conns_leave(struct gateway *g)
-{
-	struct conn *c;
-
-	TAILQ_FOREACH (c, &g->conns, entry) {
-		if (c->ws != NULL)
-			conn_leave_ws(c);
-		else if (c->exchange == NULL)
-			conn_finish(c);
-		/* One in service is answered, and closed with the answer. */
-	}
-}
-
-static bool
-rests(const struct conn *c)
-{
-	return c->ws == NULL && c->exchange == NULL && !c->begun && !c->ended &&
-	    !c->closing && conn_queued(c) == 0;
-}
-
-bool
-conns_make_room(struct gateway *g, const struct acceptor *a)
-{
-	struct conn *c, *oldest = NULL;
-
-	TAILQ_FOREACH (c, &g->conns, entry)
-		if (rests(c) && acceptor_may_give(c->acceptor, a) &&
-		    (oldest == NULL || c->due_at_ms < oldest->due_at_ms))
-			oldest = c;
-	if (oldest == NULL)
-		return false;
-	conn_end(oldest);
-	return true;
 }
 
 /* ---- what its user may do ---------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /*
- * conn_private: a connection's inside, for the files that make it: conn.c (bytes and time),
- * conn_http.c (requests and answers), conn_ws.c (a WebSocket), accept.c.
+ * conn_private: a connection's inside, for the files that make it: conn.c (bytes),
+ * conns.c (all of them, and time), conn_http.c (requests and answers), conn_ws.c (a WebSocket),
+ * accept.c.
  */
 #ifndef GATEWAY_CONN_PRIVATE_H
 #define GATEWAY_CONN_PRIVATE_H
@@ -63,8 +64,6 @@ struct conn {
 
 /* conn.c */
 
-/* Takes `fd`, also on failure.  Returns 0 or a negative errno. */
-int conn_open(struct gateway *g, struct acceptor *a, int fd, struct ssl_ctx_st *tls);
 /* Something is to be done for it when the loop comes round. */
 void conn_touch(struct conn *c);
 /* Ends it: on_close follows, from the loop. */
@@ -77,7 +76,14 @@ void conn_finish(struct conn *c);
 void conn_expect(struct conn *c, unsigned ms);
 /* Where an answer or a frame is put together; conn_touch() then. */
 struct buf *conn_out(struct conn *c);
+void conn_free(struct conn *c); /* on_close first; never from below a callback of its own */
+/* Sees to those that were touched, and frees those that have ended. */
+void conns_on_soon(int fd, short events, void *g);
 
+/* conns.c */
+
+/* Takes `fd`, also on failure.  Returns 0 or a negative errno. */
+int conn_open(struct gateway *g, struct acceptor *a, int fd, struct ssl_ctx_st *tls);
 int conns_init(struct gateway *g); /* 0 or a negative errno */
 void conns_finish(struct gateway *g);
 void conns_leave(struct gateway *g); /* after CONTROL_SHUTDOWN */

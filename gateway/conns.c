@@ -1,0 +1,156 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <event2/event.h>
+
+#include "common/clock.h"
+#include "gateway/accept.h"
+#include "gateway/conn_private.h"
+
+#define SWEEP_MS_MAX 1000 /* how late a time that has passed may be noticed */
+
+/* ---- time ------------------------------------------------------------------------------- */
+
+static unsigned
+least(unsigned a, unsigned b)
+{
+	return a < b ? a : b;
+}
+
+/* Often enough for the shortest of the times. */
+static unsigned
+sweep_ms(const struct gateway *g)
+{
+	const struct gateway_config *c = &g->config;
+	unsigned ms = least(least(c->header_timeout_ms, c->idle_timeout_ms),
+	    least(c->write_timeout_ms, c->ping_interval_ms));
+
+	ms /= 8;
+	return ms < 10 ? 10 : least(ms, SWEEP_MS_MAX);
+}
+
+static void
+on_due(struct conn *c)
+{
+	c->due_at_ms = 0;
+	if (c->drained || (c->tls != NULL && !c->shook_hands))
+		conn_end(c);
+	else if (c->ws != NULL)
+		conn_late_frame(c);
+	else
+		conn_late_request(c);
+}
+
+static void
+on_sweep(void *arg)
+{
+	struct gateway *g = arg;
+	uint64_t now_ms = clock_ms();
+	struct conn *c;
+
+	TAILQ_FOREACH (c, &g->conns, entry) {
+		if (c->ended)
+			continue;
+		if (conn_queued(c) > 0 && c->write_blocked &&
+		    now_ms - c->taken_at_ms >= g->config.write_timeout_ms) {
+			conn_cut_off(c);
+		} else if (c->due_at_ms != 0 && c->due_at_ms <= now_ms) {
+			on_due(c);
+		}
+	}
+	if (!TAILQ_EMPTY(&g->conns))
+		alarm_set(g->alarms, &g->sweep, now_ms + sweep_ms(g));
+}
+
+/* ---- all of them ------------------------------------------------------------------------ */
+
+int
+conn_open(struct gateway *g, struct acceptor *a, int fd, struct ssl_ctx_st *tls)
+{
+	struct conn *c = calloc(1, sizeof(*c));
+
+	if (c == NULL)
+		goto fail;
+	if (tls != NULL) {
+		c->tls = tls_open(tls, fd);
+		if (c->tls == NULL)
+			goto fail;
+	}
+	c->g = g;
+	c->acceptor = a;
+	c->handler = acceptor_handler(a);
+	c->fd = fd;
+	c->begun = true; /* the first request is awaited as one that has begun */
+	TAILQ_INSERT_TAIL(&g->conns, c, entry);
+	g->stats.open_connections++;
+	g->stats.connections++;
+	conn_expect(c, g->config.header_timeout_ms);
+	if (g->sweep.at_ms == 0)
+		alarm_set(g->alarms, &g->sweep, clock_ms() + sweep_ms(g));
+	conn_touch(c);
+	return 0;
+fail:
+	free(c);
+	close(fd);
+	return -ENOMEM;
+}
+
+int
+conns_init(struct gateway *g)
+{
+	TAILQ_INIT(&g->conns);
+	TAILQ_INIT(&g->dirty);
+	g->sweep = (struct alarm){ .fn = on_sweep, .arg = g };
+	g->soon = event_new(g->base, -1, 0, conns_on_soon, g);
+	return g->soon != NULL ? 0 : -ENOMEM;
+}
+
+void
+conns_finish(struct gateway *g)
+{
+	struct conn *c;
+
+	while ((c = TAILQ_FIRST(&g->conns)) != NULL)
+		conn_free(c);
+	alarm_clear(&g->sweep);
+	buf_finish(&g->spare);
+	if (g->soon != NULL)
+		event_free(g->soon);
+}
+
+void
+conns_leave(struct gateway *g)
+{
+	struct conn *c;
+
+	TAILQ_FOREACH (c, &g->conns, entry) {
+		if (c->ws != NULL)
+			conn_leave_ws(c);
+		else if (c->exchange == NULL)
+			conn_finish(c);
+		/* One in service is answered, and closed with the answer. */
+	}
+}
+
+static bool
+rests(const struct conn *c)
+{
+	return c->ws == NULL && c->exchange == NULL && !c->begun && !c->ended &&
+	    !c->closing && conn_queued(c) == 0;
+}
+
+bool
+conns_make_room(struct gateway *g, const struct acceptor *a)
+{
+	struct conn *c, *oldest = NULL;
+
+	TAILQ_FOREACH (c, &g->conns, entry)
+		if (rests(c) && acceptor_may_give(c->acceptor, a) &&
+		    (oldest == NULL || c->due_at_ms < oldest->due_at_ms))
+			oldest = c;
+	if (oldest == NULL)
+		return false;
+	conn_end(oldest);
+	return true;
+}
