@@ -8,6 +8,8 @@ LIBDIR     ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 MANDIR     ?= $(PREFIX)/share/man
 DATADIR    ?= $(PREFIX)/share/caisson
+BASHDIR    ?= $(PREFIX)/share/bash-completion/completions
+ZSHDIR     ?= $(PREFIX)/share/zsh/site-functions
 UNITDIR    ?= $(PREFIX)/lib/systemd
 INSTALL    ?= install
 OBJCOPY    ?= objcopy
@@ -223,14 +225,22 @@ tests: $(units:%=$B/test/%) $(fuzzers:fuzz_%=$B/test/replay_%) $(programs) stops
 stops:
 	$Q$(MAKE) --no-print-directory MODE=stops BESIDE=$(MODE) B=$B/stops all $B/stops/test/test_launch
 
-check-docs: $B/test/protodoc $B/test/confdoc	## are the generated pages what the tables say?
+check-docs: $B/test/protodoc $B/test/confdoc $B/test/completions	## are the generated pages what the tables say?
 	$Q$B/test/protodoc | diff -u docs/PROTOCOL.md - || { echo "docs/PROTOCOL.md is stale: run 'make docs'"; exit 1; }
 	$Q$B/test/confdoc | diff -u docs/caisson.yaml.5 - || { echo "docs/caisson.yaml.5 is stale: run 'make docs'"; exit 1; }
 	$Q$B/test/confdoc --schema | diff -u dist/caisson.schema.json - || { echo "dist/caisson.schema.json is stale: run 'make docs'"; exit 1; }
-docs: $B/test/protodoc $B/test/confdoc		## regenerate what is made from the tables
+	$Q$B/test/completions bash | diff -u dist/completion/caisson.bash - || { echo "dist/completion is stale: run 'make docs'"; exit 1; }
+	$Q$B/test/completions zsh | diff -u dist/completion/_caisson - || { echo "dist/completion is stale: run 'make docs'"; exit 1; }
+docs: $B/test/protodoc $B/test/confdoc $B/test/completions		## regenerate what is made from the tables
 	$Q$B/test/protodoc >docs/PROTOCOL.md
 	$Q$B/test/confdoc >docs/caisson.yaml.5
 	$Q$B/test/confdoc --schema >dist/caisson.schema.json
+	$Q$B/test/completions bash >dist/completion/caisson.bash
+	$Q$B/test/completions zsh >dist/completion/_caisson
+$B/test/completions: $O/tools/completions.o $(archives)
+	@mkdir -p $(@D)
+	$(call say,LD)
+	$Q$(CC) -pie $(mode) $(LDFLAGS) -o $@ $< -Wl,--start-group $(archives) -Wl,--end-group $(all_libs) -lpthread
 $B/test/%doc: $O/tools/%doc.o $(archives)
 	@mkdir -p $(@D)
 	$(call say,LD)
@@ -300,13 +310,18 @@ install: all					## honours DESTDIR, PREFIX
 		sed 's,/usr/local/bin/,$(BINDIR)/,' dist/$$f >$(DESTDIR)$(UNITDIR)/$$f && \
 		chmod 644 $(DESTDIR)$(UNITDIR)/$$f || exit 1; done
 	$(INSTALL) -m 644 dist/caisson.schema.json $(DESTDIR)$(DATADIR)/
+	$(INSTALL) -d $(DESTDIR)$(BASHDIR) $(DESTDIR)$(ZSHDIR)
+	$Qfor f in $(bin); do \
+		$(INSTALL) -m 644 dist/completion/caisson.bash $(DESTDIR)$(BASHDIR)/$$f || exit 1; done
+	$(INSTALL) -m 644 dist/completion/_caisson $(DESTDIR)$(ZSHDIR)/
 	$(INSTALL) -m 644 docs/caisson.1 $(DESTDIR)$(MANDIR)/man1/
 	$(INSTALL) -m 644 docs/caisson.yaml.5 $(DESTDIR)$(MANDIR)/man5/
 	$(INSTALL) -m 644 docs/caissond.8 $(DESTDIR)$(MANDIR)/man8/
 uninstall:					## remove what install put there
 	rm -f $(bin:%=$(DESTDIR)$(BINDIR)/%) $(libexec:%=$(DESTDIR)$(LIBEXECDIR)/%) \
 		$(DESTDIR)$(LIBDIR)/libcaisson-runtime.a $(DESTDIR)$(LIBDIR)/libcaisson.a \
-		$(DESTDIR)$(DATADIR)/caisson.schema.json \
+		$(DESTDIR)$(DATADIR)/caisson.schema.json $(bin:%=$(DESTDIR)$(BASHDIR)/%) \
+		$(DESTDIR)$(ZSHDIR)/_caisson \
 		$(DESTDIR)$(INCLUDEDIR)/libcaisson.h $(systemd_units:%=$(DESTDIR)$(UNITDIR)/%) \
 		$(patsubst worker/sdk/%,$(DESTDIR)$(INCLUDEDIR)/%,$(sdk_headers)) \
 		$(patsubst worker/sdk/%,$(DESTDIR)$(DATADIR)/%,$(sdk_copied)) \

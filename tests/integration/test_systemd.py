@@ -4,12 +4,13 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import unittest
 
 from daemon_lab import Case, Daemon, ending, submit
-from real import IS_ROOT
+from real import IS_ROOT, wait_for
 
 BUILD = pathlib.Path(os.environ["CAISSON_BUILD"])
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -70,8 +71,11 @@ class Bounds(Case):
         caps = ",".join("+" + name.removeprefix("CAP_").lower() for name in names)
         d = Daemon(self, runner=["setpriv", "--no-new-privs", "--bounding-set", "-all," + caps])
         peer = d.client()
-        submit(peer, {"say": "inside"})
-        self.assertEqual(ending(peer)["type"], "completed")
+        for _ in range(3):  # the first chamber of its kind is made in another way than the next
+            submit(peer, {"say": "inside"})
+            self.assertEqual(ending(peer)["type"], "completed")
+        os.kill(d.service("broker"), signal.SIGKILL)
+        wait_for(lambda: d.stderr().count("is served at") == 2, "the next broker")
         self.assertEqual(d.end(), 0)
 
     def test_they_could_not_be_made_with_less(self):
