@@ -169,8 +169,10 @@ take_path(struct config_reader *r, const char *field, struct slice list, struct 
 /* ---- rows ----------------------------------------------------------------------------- */
 
 static void
-take_retention(struct config *c, const struct msg_config_broker *b)
+take_retention(struct config_reader *r, const struct msg_config_broker *b)
 {
+	struct config *c = r->config;
+
 	c->retention = b->has_retention ? b->retention : retention_memory;
 	c->retained = (struct event_limits){
 		.operation_bytes =
@@ -178,6 +180,10 @@ take_retention(struct config *c, const struct msg_config_broker *b)
 		.total_bytes = b->has_retentionTotal ? b->retentionTotal : RETENTION_TOTAL,
 		.time_ms = b->has_retentionMs ? b->retentionMs : RETENTION_MS,
 	};
+	if (c->retention == retention_durable)
+		config_fail(r, "retention",
+		    "durable is not in this version: use memory, which outlives the gateway, or "
+		    "none");
 	if (c->retention == retention_none) /* but for an ending that somebody waits for */
 		c->retained.operation_bytes = 0;
 }
@@ -215,7 +221,7 @@ take_broker(struct config_reader *r, const struct message *m)
 		config_fail(r, "queue", "is 0");
 	if (c->operation_timeout_ms == 0)
 		config_fail(r, "operationTimeoutMs", "is 0");
-	take_retention(c, b);
+	take_retention(r, b);
 	c->generation = b->has_generation ? b->generation : 0;
 	c->started_at_ms = b->has_startedAt ? b->startedAt : 0;
 	return r->error;

@@ -409,7 +409,8 @@ operation_past(const struct operation *op, struct past *ret)
 	memset(ret, 0, sizeof *ret);
 	ret->kind = op->kind;
 	ret->ending = op->recorded ? op->ending : ENDING_audit_unavailable;
-	ret->code = op->recorded ? op->code : NULL;
+	if (op->recorded && op->code != NULL)
+		snprintf(ret->code, sizeof ret->code, "%s", op->code);
 	if (op->turn != NULL)
 		snprintf(ret->status, sizeof ret->status, "%s", op->turn->status);
 	cause_detail(op, ret->detail, sizeof ret->detail);

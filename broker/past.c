@@ -13,7 +13,7 @@
 const char *
 past_code(const struct past *p)
 {
-	return p->code != NULL ? p->code : ending_desc(p->ending)->operation_code;
+	return p->code[0] != '\0' ? p->code : ending_desc(p->ending)->operation_code;
 }
 
 enum operation_state

@@ -11,7 +11,7 @@
 struct past {
 	enum operation_kind kind;
 	enum ending ending; /* ENDING_none: it has not ended */
-	const char *code; /* static: of a failure that says more than its ending; NULL: none does */
+	char code[32]; /* of a failure that says more than its ending; "": none does */
 	char status[32]; /* of a turn */
 	char detail[64]; /* as cause_detail() has it */
 };

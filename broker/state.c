@@ -100,6 +100,8 @@ prior_read(struct broker *b, struct value map)
 	text_copy(p->id, sizeof p->id, v);
 	if (value_get(map.raw, "kind", &v) && v.type == VALUE_STR)
 		p->past.kind = kind_named(v.bytes);
+	if (value_get(map.raw, "reason", &v) && v.type == VALUE_STR)
+		text_copy(p->past.code, sizeof p->past.code, v);
 	if (value_get(map.raw, "session", &v) && v.type == VALUE_STR)
 		text_copy(p->session, sizeof p->session, v);
 	if (value_get(map.raw, "sequence", &v) && v.type == VALUE_UINT)

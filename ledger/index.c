@@ -14,7 +14,7 @@
 #include "common/util.h"
 #include "ledger/index_private.h"
 
-#define INDEX_VERSION 5 /* of the schema: another one is made again from the journal */
+#define INDEX_VERSION 6 /* of the schema: another one is made again from the journal */
 
 static const char schema[] =
     "CREATE TABLE position(id INTEGER PRIMARY KEY CHECK(id = 1), count, hash, segment, offset);"
@@ -22,7 +22,7 @@ static const char schema[] =
     " outcome, operation, call, call_id, trace, actor, tool, grant_id, subject, session,"
     " principal);"
     "CREATE TABLE operations(operation TEXT PRIMARY KEY, kind, trace, sequence, ended,"
-    " cause, status, detail, session, principal, started) WITHOUT ROWID;"
+    " cause, status, detail, reason, session, principal, started) WITHOUT ROWID;"
     "CREATE INDEX operations_ended ON operations(ended);"
     "CREATE TABLE calls(call TEXT PRIMARY KEY, operation) WITHOUT ROWID;"
     "CREATE INDEX calls_operation ON calls(operation);"
@@ -51,7 +51,7 @@ static const char *const statements[STATEMENT_MAX] = {
 			    " WHERE operation = ?1",
 	[STATEMENT_ENDED] =
 	    "UPDATE operations SET ended = ?2, cause = ?3, status = ?4, detail = ?5,"
-	    " sequence = coalesce(?6, sequence) WHERE operation = ?1 AND ended IS NULL",
+	    " sequence = coalesce(?6, sequence), reason = ?7 WHERE operation = ?1 AND ended IS NULL",
 	[STATEMENT_CALL] = "INSERT OR IGNORE INTO calls VALUES(?, ?)",
 	[STATEMENT_CALL_OVER] = "DELETE FROM calls WHERE call = ?",
 	[STATEMENT_USE] = "INSERT INTO uses VALUES(?1, ?2)"
@@ -79,7 +79,7 @@ static const char *const statements[STATEMENT_MAX] = {
 	[STATEMENT_LOCATE] = "SELECT segment, offset, length FROM records WHERE count = ?",
 	[STATEMENT_COMPARE] = "SELECT * FROM records WHERE count = ?",
 	[STATEMENT_OPERATIONS] =
-	    "SELECT operation, kind, trace, sequence, cause, status, detail, session,"
+	    "SELECT operation, kind, trace, sequence, cause, status, detail, reason, session,"
 	    " principal, started, ended FROM operations"
 	    " WHERE ended IS NULL OR ended IN (SELECT ended FROM operations WHERE ended IS NOT "
 	    "NULL"

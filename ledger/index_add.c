@@ -121,6 +121,7 @@ on_ended(struct index *x, uint64_t count, const struct entry *e)
 	/* Of its terminal event, in place of the last number that it might have used. */
 	if (r->has_sequence)
 		bind_uint(s, 6, r->sequence);
+	bind_slice(s, 7, r->has_reason, r->reason);
 	return step(x, s);
 }
 

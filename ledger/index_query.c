@@ -224,7 +224,7 @@ static int
 add_operation(struct index *x, struct buf *out, sqlite3_stmt *s)
 {
 	static const char *const keys[] = { "operation", "kind", "trace", "sequence", "cause",
-		"status", "detail", "session", "principal", "started" };
+		"status", "detail", "reason", "session", "principal", "started" };
 	int ended = (int)countof(keys); /* its column */
 	struct buf b = { 0 };
 	uint32_t pairs = 1;

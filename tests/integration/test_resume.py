@@ -249,6 +249,12 @@ class Resume(Case):
         self.assertEqual([e["type"] for e in again.events], ["accepted", "gap", "completed"])
         self.assertEqual(again.terminal["body"]["command"]["exitCode"], 0)
 
+    def test_a_retention_that_is_not_there_is_refused(self):
+        host = Host(runtimes=[SHELL], sessions=1, retention="durable")
+        self.assertEqual(host.process.wait(TIMEOUT), 125)
+        self.assertIn("retention: durable is not in this version", host.log_text())
+        host.close()
+
     def test_what_has_ended_is_dropped_in_time_and_its_ending_is_known(self):  # D-16
         host = self.host(retentionMs=0)
         client, _, operation, child = self.begin(host)
@@ -477,6 +483,16 @@ class AfterADeath(Case):
         self.assertEqual(self.refused_submit(alice, self.SESSION, argv=["b"],
                                              idempotencyKey="gone"), "replay_expired")
         self.assertEqual(host.children, [])
+
+    def test_a_failure_that_says_more_than_its_cause_says_it_again(self):  # OP-16
+        host = self.restore(operations=[
+            {"operation": "op-1", "kind": "deleteFile", "sequence": 2, "cause": "failed",
+             "status": "failed", "reason": "not_found"}])
+        alice = self.prove(host, "alice")
+        reader = self.attach(alice, "op-1").read()
+        self.assertEqual((reader.terminal["type"], reader.terminal["body"]["code"]),
+                         ("failed", "not_found"))
+        self.assertEqual(self.show(alice, "op-1")["state"], "failed")
 
     def test_keys_that_make_no_sense_stop_the_broker(self):
         whole = {"session": self.SESSION, "key": bytes(32), "fingerprint": bytes(32),

@@ -134,9 +134,16 @@ client_on_drained(struct link *l, void *arg)
 	subscribers_on_drained(arg);
 }
 
-static const struct link_handler reader_handler = { reader_on_message, reader_on_end, NULL };
-static const struct link_handler client_handler = { client_on_message, client_on_end,
-	client_on_drained };
+static const struct link_handler reader_handler = {
+	.on_message = reader_on_message,
+	.on_end = reader_on_end,
+};
+
+static const struct link_handler client_handler = {
+	.on_message = client_on_message,
+	.on_end = client_on_end,
+	.on_drained = client_on_drained,
+};
 
 /* Lets everything happen that can. */
 static void
