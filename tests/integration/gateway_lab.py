@@ -56,6 +56,11 @@ class Lab(Host):
                 self.asked.append((method, params))
             self.on[method](link, message[1], params)
 
+    def end(self, case):
+        """Ends the gateway, in which nothing may have gone wrong, a sanitizer's finding included."""
+        status = self.stop()
+        case.assertIn(status, (0, 1), self.log())
+
     def methods(self):
         """What was asked, but for the proofs."""
         with self.lock:

@@ -26,7 +26,7 @@ class Http(unittest.TestCase):
 
     @classmethod
     def tearDownClass(cls):
-        cls.lab.stop()
+        cls.lab.end(cls())
 
     def setUp(self):
         self.lab.__dict__["on"] = {name: getattr(self.lab, name.replace(".", "_")) for name in self.lab.on}

@@ -25,7 +25,7 @@ class Case(unittest.TestCase):
             self.skipTest("not built")
         self.lab = Lab(lease=self.lease)
         self.lab.__enter__()
-        self.addCleanup(self.lab.stop)
+        self.addCleanup(self.lab.end, self)
 
     def running(self):
         """From now on what is submitted runs until the test ends it; a queue of (link, id)."""
