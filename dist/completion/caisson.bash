@@ -7,7 +7,7 @@ _caisson() {
 	if [[ $command != caissond ]]; then
 		command=${COMP_WORDS[1]}
 		if ((COMP_CWORD == 1)); then
-			COMPREPLY=($(compgen -W 'run exec learn audit grant ps session send receive cancel logs config doctor --help --version' -- "$cur")); return
+			COMPREPLY=($(compgen -W 'run exec learn audit grant ps top session send receive cancel logs config doctor --help --version' -- "$cur")); return
 		fi
 	fi
 	# what stands behind -- is a command line of its own
@@ -183,6 +183,14 @@ _caisson() {
 		_caisson_files; return ;;
 	ps:--output | ps:-o)
 		COMPREPLY=($(compgen -W 'human jsonl' -- "$cur")); return ;;
+	top:--socket)
+		_caisson_files; return ;;
+	top:--interval)
+		:; return ;;
+	top:--samples)
+		:; return ;;
+	top:--output | top:-o)
+		COMPREPLY=($(compgen -W 'human jsonl' -- "$cur")); return ;;
 	session:--socket)
 		_caisson_files; return ;;
 	session:--url)
@@ -331,6 +339,7 @@ _caisson() {
 	audit) names='--state --run --expect --trace --operation --call --session --principal --tool --grant --outcome --since --until --output --verbose --quiet --version --help ' ;;
 	grant) names='--config --state --socket --allow --id --subject --issuer --capability --owner --call --resolves --pending --from --not-before --expires --max-uses --delegation-depth --purpose --output --verbose --quiet --version --help ' ;;
 	ps) names='--socket --output --verbose --quiet --version --help ' ;;
+	top) names='--socket --interval --samples --output --verbose --quiet --version --help ' ;;
 	session) names='--socket --url --token-file --ca --certificate --key --namespace --timeout --lease --queue --idempotency-key --immediate --wait --output --verbose --quiet --version --help ' ;;
 	send) names='--socket --url --token-file --ca --certificate --key --namespace --message --env --timeout --idempotency-key --detach --shell --directory --stdin --write --append --mkdir --delete --rename --to --recursive --purpose --max-steps --max-tool-calls --output --verbose --quiet --version --help ' ;;
 	receive) names='--socket --url --token-file --ca --certificate --key --namespace --from --output --verbose --quiet --version --help ' ;;
