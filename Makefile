@@ -288,7 +288,7 @@ loc:						## lines per trust domain
 sdk_headers := $(addprefix worker/sdk/,caisson.h caisson_loop.h caisson_provider.h)
 sdk_copied := $(wildcard worker/sdk/*.py worker/sdk/*.mjs)
 # The client in Python: `pip install $(DATADIR)/python`, or that folder on PYTHONPATH.
-python_client := $(addprefix client/python/,pyproject.toml README.md \
+python_client := $(addprefix client/python/,pyproject.toml README.md _build.py \
 	$(patsubst client/python/%,%,$(wildcard client/python/caisson_client/*.py)) caisson_client/py.typed)
 
 # Units of systemd, as they stand in dist/ and beneath UNITDIR; they name programs of BINDIR.

@@ -281,6 +281,20 @@ class Confined(unittest.TestCase):
                                   ["100\n", 0, False], ["100000\n", 0, False],
                                   ["", 127, True], ["/tmp\n", 0, False]])
 
+    def test_limits_are_those_of_all_that_the_command_starts(self):
+        # The test's python and the command count, too.
+        forks = ("import os, signal\nn = 0\ntry:\n    while n < 100:\n"
+                 "        if os.fork() == 0: signal.pause()\n        n += 1\n"
+                 "except OSError as e: print(e.errno, n, flush=True)\n"
+                 "os.kill(0, signal.SIGKILL)")
+        [[out, status, _]] = self.chamber("interpreter", [
+            {"argv": ["setsid", "-w", "/usr/bin/python3", "-I", "-c", forks]}],
+            options=["-n", "12"])
+        error, n = map(int, out.split())
+        self.assertEqual(error, 11)
+        self.assertLess(n, 12)
+        self.assertNotEqual(status, 0)
+
 
 if __name__ == "__main__":
     unittest.main()

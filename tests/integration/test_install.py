@@ -45,7 +45,7 @@ class Installed(unittest.TestCase):
         self.assertGreater(len(client), 5)
         for source, target in (*((f"worker/sdk/{name}", f"share/caisson/{name}") for name in copied),
                                *((f"client/python/{name}", f"share/caisson/python/{name}")
-                                 for name in (*client, "pyproject.toml")),
+                                 for name in (*client, "pyproject.toml", "_build.py")),
                                ("worker/sdk/caisson.h", "include/caisson.h"),
                                ("worker/sdk/caisson_loop.h", "include/caisson_loop.h"),
                                ("worker/sdk/caisson_provider.h", "include/caisson_provider.h"),

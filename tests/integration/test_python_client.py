@@ -1,18 +1,23 @@
 """The Python client against a scripted gateway, over real sockets."""
 
 import base64
+import hashlib
+import importlib.util
 import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import socket
 import ssl
 import subprocess
 import sys
+import tarfile
 import tempfile
 import threading
 import unittest
+import zipfile
 
 import wire
 from python_client_lab import (PACKAGE, Gateway, accepted, completed, event, output,
@@ -766,6 +771,66 @@ class Example(Lab):
             timeout=wire.TIMEOUT)
         self.assertEqual((done.returncode, done.stdout, done.stderr),
                          (7, b"one\ntwo\n", b"err\n"))
+
+
+class Package(unittest.TestCase):
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.dir)
+
+    def build(self, kind):
+        subprocess.run(
+            [sys.executable, "-B", "-c", "import sys; sys.path.insert(0, sys.argv[1]); import _build; "
+             f"_build.build_{kind}(sys.argv[2])", str(PACKAGE), str(self.dir)],
+            check=True, timeout=wire.TIMEOUT, stdin=subprocess.DEVNULL)
+        [path] = self.dir.iterdir()
+        return path
+
+    def sources(self):
+        return {f"caisson_client/{p.name}": p.read_bytes()
+                for p in (PACKAGE / "caisson_client").iterdir() if p.is_file()}
+
+    def test_a_wheel_holds_the_package_and_says_so(self):
+        with zipfile.ZipFile(self.build("wheel")) as z:
+            content = {name: z.read(name) for name in z.namelist()}
+        info = "caisson_client-0.1.0.dist-info/"
+        record = content.pop(info + "RECORD").decode().split()
+        said = {line.split(",")[0]: line.split(",")[1:] for line in record}
+        for name, data in content.items():
+            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
+            self.assertEqual(said.pop(name), [f"sha256={digest}", str(len(data))])
+        self.assertEqual(said, {info + "RECORD": ["", ""]})
+        self.assertEqual({n: d for n, d in content.items() if not n.startswith(info)},
+                         self.sources())
+        project = (PACKAGE / "pyproject.toml").read_text()
+        for name, value in (("name", "Name"), ("version", "Version"), ("requires-python",
+                                                                       "Requires-Python")):
+            stated = re.search(rf'^{name} = "(.*)"$', project, re.M)[1]
+            self.assertIn(f"{value}: {stated}\n", content[info + "METADATA"].decode())
+
+    def test_a_source_archive_holds_all_that_builds_it(self):
+        with tarfile.open(self.build("sdist")) as t:
+            content = {m.name.partition("/")[2]: t.extractfile(m).read() for m in t.getmembers()}
+        for name in ("pyproject.toml", "README.md", "_build.py"):
+            self.assertEqual(content.pop(name), (PACKAGE / name).read_bytes())
+        self.assertTrue(content.pop("PKG-INFO"))
+        self.assertEqual(content, self.sources())
+
+    @unittest.skipUnless(importlib.util.find_spec("pip"), "needs pip")
+    def test_pip_installs_it_and_fetches_nothing(self):
+        source = self.dir / "source"
+        shutil.copytree(PACKAGE, source, ignore=shutil.ignore_patterns("__pycache__"))
+        subprocess.run(
+            [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-cache-dir",
+             "--disable-pip-version-check", "--target", str(self.dir / "there"), str(source)],
+            check=True, timeout=4 * wire.TIMEOUT, stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", "import sys; sys.path.insert(0, sys.argv[1]); "
+             "import caisson_client; print(caisson_client.__file__)", str(self.dir / "there")],
+            check=True, timeout=wire.TIMEOUT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            text=True)
+        self.assertEqual(done.stdout.strip(), f"{self.dir}/there/caisson_client/__init__.py")
 
 
 class Fuzz(Lab):
