@@ -1,10 +1,11 @@
 /*
  * accept: the listening sockets that the process was born with.
  *
- * Each public listener may hold its share of a quarter of all connections whatever the others do;
- * the rest is for who comes first.  The monitor's are few and beside that, so that it answers when
- * everything is full.  At the bound a connection at rest makes room, and where there is none, who
- * comes waits in the kernel's queue.  Out of descriptors or memory, accepting pauses.
+ * Each public listener may hold its share of a quarter of all connections whatever the others
+ * do; the rest is for who comes first.  The monitor's are few and beside that, so that it
+ * answers when everything is full.  At the bound a connection at rest makes room, and where
+ * there is none, who comes waits in the kernel's queue.  Out of descriptors or memory,
+ * accepting pauses.
  */
 #ifndef GATEWAY_ACCEPT_H
 #define GATEWAY_ACCEPT_H

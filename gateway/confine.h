@@ -6,7 +6,8 @@
 #ifndef GATEWAY_CONFINE_H
 #define GATEWAY_CONFINE_H
 
-/* Returns 0, or a negative errno with `*ret_what` set: the layer.  The caller must not go on. */
+/* Returns 0, or a negative errno with `*ret_what` set: the layer.  The caller must not go on.
+ * */
 int gateway_confine(const char **ret_what);
 
 #endif /* GATEWAY_CONFINE_H */

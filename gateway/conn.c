@@ -13,7 +13,7 @@
 #include "gateway/control.h"
 
 #define FINISH_MS      2000 /* that a client has to end after our end */
-#define BUFFERED_MAX   (64u << 20) /* bytes of requests that are not whole, of all connections */
+#define BUFFERED_MAX   (64u << 20) /* bytes of what is not whole yet, of all connections */
 #define SPARE_MAX      (512u << 10) /* bytes of an empty queue that are worth keeping */
 #define READS_PER_TURN 16 /* of one TLS connection, each of a record at most */
 
@@ -110,8 +110,8 @@ wait_for(struct conn *c)
 
 /* ---- writing --------------------------------------------------------------------------- */
 
-/* One queue that was emptied is kept for the next connection that needs one: a large one made anew
- * for each turn would cost more than what it carries. */
+/* One queue that was emptied is kept for the next connection that needs one: a large one made
+ * anew for each turn would cost more than what it carries. */
 struct buf *
 conn_out(struct conn *c)
 {
@@ -292,7 +292,7 @@ keep(struct conn *c, const uint8_t *p, size_t n)
 
 	if (need > cap) {
 		/* A request that comes byte by byte grows by steps. */
-		cap = need < 512 ? 512 : need > cap && cap >= 4096 && need < cap * 2 ? cap * 2 : need;
+		cap = need < 512 ? 512 : cap >= 4096 && need < cap * 2 ? cap * 2 : need;
 		if (c->g->buffered_bytes + (cap - c->in_cap) > BUFFERED_MAX)
 			return false;
 		in = realloc(c->in, cap);

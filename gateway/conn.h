@@ -6,11 +6,14 @@
  * last call, always comes from the loop, and never from below a call of the user's.
  *
  * - One request is in service at a time; what the client sends behind it (pipelining) waits.
- * - Nothing is written from within a call: what is sent queues, and leaves as one write when the
+ * - Nothing is written from within a call: what is sent queues, and leaves as one write when
+ * the
  *   loop comes round.
- * - A connection at rest holds no buffer.  Its cost is that of its struct, and of its TLS state.
+ * - A connection at rest holds no buffer.  Its cost is that of its struct, and of its TLS
+ * state.
  * - Not taking a byte for write_timeout while some wait, sending no whole request within
- *   header_timeout of its first byte, resting for idle_timeout, and two unanswered pings end it.
+ *   header_timeout of its first byte, resting for idle_timeout, and two unanswered pings end
+ * it.
  *
  * Whoever answers later (after a broker has spoken) need only keep the `struct conn *` until
  * on_close.
@@ -30,22 +33,22 @@ struct gateway;
 
 struct conn_handler {
 	/*
-	 * One whole request.  It lives until it is answered, by conn_respond(), conn_refuse() or
-	 * ws_accept(), now or later and exactly once, or until on_close.
+	 * One whole request.  It lives until it is answered, by conn_respond(), conn_refuse()
+	 * or ws_accept(), now or later and exactly once, or until on_close.
 	 */
 	void (*on_request)(struct conn *c, const struct request *r);
-	/* One whole text message of a WebSocket, valid UTF-8; it lives until this returns.  NULL
-	 * if there are no WebSockets. */
+	/* One whole text message of a WebSocket, valid UTF-8; it lives until this returns. 
+	 * NULL if there are no WebSockets. */
 	void (*on_text)(struct conn *c, struct slice text);
 	/* conn_is_full() was true, and is no more.  May be NULL. */
 	void (*on_drained)(struct conn *c);
-	/* A WebSocket whose gateway is about to end: ws_close() it, now or when its operation is
-	 * over, or it is cut off.  NULL: closed with 1001 at once. */
+	/* A WebSocket whose gateway is about to end: ws_close() it, now or when its operation
+	 * is over, or it is cut off.  NULL: closed with 1001 at once. */
 	void (*on_leave)(struct conn *c);
 	/*
-	 * The last call: `c` is gone when it returns, a request in service with it.  `code`: of a
-	 * WebSocket, what the client closed it with; 1005: without a code; 1006: no close frame
-	 * came.  0: it was none.  May be NULL.
+	 * The last call: `c` is gone when it returns, a request in service with it.  `code`: of
+	 * a WebSocket, what the client closed it with; 1005: without a code; 1006: no close
+	 * frame came.  0: it was none.  May be NULL.
 	 */
 	void (*on_close)(struct conn *c, unsigned code);
 };

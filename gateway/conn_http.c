@@ -39,7 +39,8 @@ count(struct gateway *g, unsigned status)
 	++*classes[status / 100 - 2];
 }
 
-/* Who is answered so may have sent more than was read: where the next request begins is unknown. */
+/* Who is answered so may have sent more than was read: where the next request begins is
+ * unknown. */
 static bool
 ends_with(const struct conn *c, const struct response *r)
 {
@@ -204,7 +205,8 @@ is_refused_for_load(struct conn *c)
 {
 	const struct gateway *g = c->g;
 
-	if (acceptor_is_monitor(c->acceptor) || g->stats.requests_in_flight < g->config.requests)
+	if (acceptor_is_monitor(c->acceptor) ||
+	    g->stats.requests_in_flight < g->config.requests)
 		return false;
 	conn_refuse(c, 429, "resource_exhausted",
 	    slice_of("too many requests at once: try again later"));

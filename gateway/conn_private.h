@@ -53,7 +53,7 @@ struct conn {
 	bool more; /* there may be something to read without the socket's saying so */
 	bool continued; /* 100 was sent for the request that comes */
 	bool closing; /* ends when what is queued is taken */
-	bool drained; /* ... which it is: what still comes is thrown away until the client ends */
+	bool drained; /* ... which it is: what still comes is thrown away */
 	bool shook_hands; /* a byte of the client's came through */
 	bool tls_read_blocked; /* reading waits until it can be written (TLS), */
 	bool tls_write_blocked; /* and the other way round */
@@ -68,7 +68,8 @@ struct conn {
 void conn_touch(struct conn *c);
 /* Ends it: on_close follows, from the loop. */
 void conn_end(struct conn *c);
-/* The same, because a time has passed: what the kernel holds for the client is forgotten, too. */
+/* The same, because a time has passed: what the kernel holds for the client is forgotten, too.
+ * */
 void conn_cut_off(struct conn *c);
 /* Ends it when what is queued is taken, and the client has ended, too, or 2 s later. */
 void conn_finish(struct conn *c);

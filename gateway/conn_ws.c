@@ -276,7 +276,8 @@ conn_late_frame(struct conn *c)
 		return;
 	}
 	conn_expect(c, c->g->config.ping_interval_ms);
-	/* One that we do not read, or that still takes what waits, cannot show that it lives. */
+	/* One that we do not read, or that still takes what waits, cannot show that it lives.
+	 * */
 	if (c->paused || conn_queued(c) > 0)
 		return;
 	if (c->ws->pings == PINGS_MAX) {

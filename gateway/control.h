@@ -1,6 +1,6 @@
 /*
- * control: the link to the supervisor: descriptor 3.  It asks whether we live, brings links to the
- * broker and new configurations, and ends us.
+ * control: the link to the supervisor: descriptor 3.  It asks whether we live, brings links to
+ * the broker and new configurations, and ends us.
  */
 #ifndef GATEWAY_CONTROL_H
 #define GATEWAY_CONTROL_H

@@ -1,8 +1,8 @@
 /*
  * gateway: what the process is made of, and its one way to a broker.
  *
- * caisson-gateway carries clients' requests to the broker and back.  It decides nothing and holds
- * no authority: who a client is, the broker judges by the proof that is handed on.
+ * caisson-gateway carries clients' requests to the broker and back.  It decides nothing and
+ * holds no authority: who a client is, the broker judges by the proof that is handed on.
  */
 #ifndef GATEWAY_GATEWAY_H
 #define GATEWAY_GATEWAY_H
@@ -32,8 +32,8 @@ struct gateway_stats {
 
 /* One wish for a link to the broker.  Its owner's, and starts as zeroes but for `fn`, `arg`. */
 struct dial {
-	/* `fd` >= 0: the link, the callee's from now on; else -1, and `error` is an errno: there
-	 * is no broker now.  From the loop, once; `d` may be used again from within. */
+	/* `fd` >= 0: the link, the callee's from now on; else -1, and `error` is an errno:
+	 * there is no broker now.  From the loop, once; `d` may be used again from within. */
 	void (*fn)(struct dial *d, int fd, int error);
 	void *arg;
 	bool set;

@@ -365,7 +365,8 @@ read_options(struct request *r, struct http_fault *fault)
 		return 0;
 	r->expects_continue = http_is(s, "100-continue");
 	if (!r->expects_continue)
-		return refuse(fault, 417, "invalid_argument", "only 100-continue can be expected");
+		return refuse(
+		    fault, 417, "invalid_argument", "only 100-continue can be expected");
 	return 0;
 }
 
@@ -415,7 +416,8 @@ find_head(struct http_scan *s, const uint8_t *p, size_t n, struct http_fault *fa
 	const uint8_t *lf;
 	size_t at;
 
-	/* Said at once to who speaks something else, TLS perhaps, and would wait for an answer. */
+	/* Said at once to who speaks something else, TLS perhaps, and would wait for an answer.
+	 * */
 	if (n > 0 && *p != '\r' && ((*p | 0x20) < 'a' || (*p | 0x20) > 'z'))
 		return bad(fault, "this is not HTTP");
 	while (s->scanned < n) {

@@ -1,5 +1,6 @@
 /*
- * http: HTTP/1.1 requests out of bytes (RFC 9110, 9112), strictly.  Pure: no I/O, no allocation.
+ * http: HTTP/1.1 requests out of bytes (RFC 9110, 9112), strictly.  Pure: no I/O, no
+ * allocation.
  *
  * What has two readings is refused, so that no proxy before us and no code behind us sees
  * another request than this one: bare CR or LF, folded lines, white space around a name, a
@@ -39,7 +40,8 @@ struct request {
 	enum http_method method;
 	unsigned minor; /* HTTP/1.minor: 0 or 1 */
 	/* of the path, between its slashes, each percent-decoded once: UTF-8 without control
-	 * characters, '/' and '\\', and neither "." nor "..".  "/" has none; "/a/" has "a", "" */
+	 * characters, '/' and '\\', and neither "." nor "..".  "/" has none; "/a/" has "a", ""
+	 * */
 	struct slice segments[HTTP_SEGMENTS_MAX];
 	unsigned nsegments;
 	/* of the query: name=value, percent-decoded once, '+' is a space; UTF-8 without NUL */

@@ -1,11 +1,11 @@
 /*
  * caisson-gateway FD: clients' HTTP and WebSockets to the broker's links, and back.
  *
- * It holds: descriptor 3, the control link to the supervisor, over which links to the broker come;
- * listening sockets from descriptor 4 on; until it has read it, its configuration, a sealed file,
- * at descriptor FD, and of that the keys of its TLS.
- * It may never: decide who somebody is or what he may; make a socket, open a file, run a program
- * (syscalls.def).
+ * It holds: descriptor 3, the control link to the supervisor, over which links to the broker
+ * come; listening sockets from descriptor 4 on; until it has read it, its configuration, a
+ * sealed file, at descriptor FD, and of that the keys of its TLS.
+ * It may never: decide who somebody is or what he may; make a socket, open a file, run a
+ * program (syscalls.def).
  * It ends: at end-of-file on the control link.  Exit status: 0 after a shutdown, 1 if the
  * supervisor is gone before, 125 if it cannot start.
  */

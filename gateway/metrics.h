@@ -11,8 +11,8 @@
 void metrics_init(void);
 
 /*
- * Appends all numbers.  `broker`: the map of stats.read; NULL if the broker does not answer: its
- * numbers are left out then, and caisson_broker_up is 0.
+ * Appends all numbers.  `broker`: the map of stats.read; NULL if the broker does not answer:
+ * its numbers are left out then, and caisson_broker_up is 0.
  */
 void metrics_write(struct buf *out, const struct gateway *g, const struct slice *broker);
 

@@ -1,9 +1,11 @@
 /*
- * monitor: what the monitor's listener serves: /healthz, /readyz and /metrics, and nothing else.
+ * monitor: what the monitor's listener serves: /healthz, /readyz and /metrics, and nothing
+ * else.
  *
- * /healthz is 200 as long as this process lives.  /readyz is 200 if the broker answers now, 503 if
- * it does not within 2 s; /metrics is Prometheus text, with the broker's numbers if it answers.
- * The monitor has one link to the broker of its own, on which stats.read needs no proof.
+ * /healthz is 200 as long as this process lives.  /readyz is 200 if the broker answers now, 503
+ * if it does not within 2 s; /metrics is Prometheus text, with the broker's numbers if it
+ * answers. The monitor has one link to the broker of its own, on which stats.read needs no
+ * proof.
  */
 #ifndef GATEWAY_MONITOR_H
 #define GATEWAY_MONITOR_H

@@ -1,10 +1,10 @@
 /*
  * tls: TLS 1.2 and 1.3 on the server's side, over OpenSSL.
  *
- * No resumption, renegotiation, compression or early data: a connection's keys are its own.  The
- * name that a client asks for (SNI) is not looked at: a listener has one certificate.  A client's
- * certificate is asked for without naming an authority, and any is taken: TLS proves that the
- * client holds its key, and who that is, the broker knows by its digest.
+ * No resumption, renegotiation, compression or early data: a connection's keys are its own. 
+ * The name that a client asks for (SNI) is not looked at: a listener has one certificate.  A
+ * client's certificate is asked for without naming an authority, and any is taken: TLS proves
+ * that the client holds its key, and who that is, the broker knows by its digest.
  */
 #ifndef GATEWAY_TLS_H
 #define GATEWAY_TLS_H
@@ -19,20 +19,20 @@ struct ssl_st;
 void tls_init(void);
 
 /*
- * Of a chain and a key, both PEM, of which no copy but OpenSSL's own is kept.  `ask`: clients for
- * their certificates.  NULL with `*ret_why` set: static text.
+ * Of a chain and a key, both PEM, of which no copy but OpenSSL's own is kept.  `ask`: clients
+ * for their certificates.  NULL with `*ret_why` set: static text.
  */
 struct ssl_ctx_st *tls_create(
     struct slice certificate, struct slice key, bool ask, const char **ret_why);
-void tls_destroy(struct ssl_ctx_st *tls); /* connections that it made live on; NULL is allowed */
+void tls_destroy(struct ssl_ctx_st *tls); /* its connections live on; NULL is allowed */
 
 /* A connection's: its descriptor stays the caller's.  NULL if memory is out. */
 struct ssl_st *tls_open(struct ssl_ctx_st *tls, int fd);
 void tls_close(struct ssl_st *s); /* no I/O; NULL is allowed */
 
 /*
- * As read(2) and write(2), the handshake included; nothing waits.  Return the number of bytes; 0
- * at the end (tls_read); -EAGAIN, and `*ret_write` says whether it is the socket's write side
+ * As read(2) and write(2), the handshake included; nothing waits.  Return the number of bytes;
+ * 0 at the end (tls_read); -EAGAIN, and `*ret_write` says whether it is the socket's write side
  * that is waited for; -EPROTO for what is no sound TLS, -ECONNRESET, or another negative errno.
  */
 ssize_t tls_read(struct ssl_st *s, void *p, size_t n, bool *ret_write);

@@ -2,10 +2,10 @@
  * websocket: the server's side of RFC 6455 on a connection (conn.h).
  *
  * Frames, fragments, control frames, the closing handshake and pings are dealt with here; the
- * user sees whole text messages (conn_handler.on_text).  What breaks the RFC is closed with 1002,
- * text that is not UTF-8 with 1007, a binary message with 1008, a message over the limit of a
- * body with 1009.  Extensions are declined.  A connection from which two pings in a row brought
- * nothing back is cut off.
+ * user sees whole text messages (conn_handler.on_text).  What breaks the RFC is closed with
+ * 1002, text that is not UTF-8 with 1007, a binary message with 1008, a message over the limit
+ * of a body with 1009.  Extensions are declined.  A connection from which two pings in a row
+ * brought nothing back is cut off.
  */
 #ifndef GATEWAY_WEBSOCKET_H
 #define GATEWAY_WEBSOCKET_H
@@ -30,8 +30,8 @@
  * version), and this returns false.
  */
 bool ws_check(struct conn *c);
-/* Takes the next subprotocol that the client offers; `list` starts as zeroes and is the caller's
- * place in the list.  False at the end. */
+/* Takes the next subprotocol that the client offers; `list` starts as zeroes and is the
+ * caller's place in the list.  False at the end. */
 struct ws_offers {
 	unsigned header;
 	struct slice rest;
@@ -49,8 +49,8 @@ bool ws_is_open(const struct conn *c); /* accepted, and neither side has begun t
 void ws_send_text(struct conn *c, struct slice text);
 /*
  * Sends a close frame behind what is queued; `reason` may be NULL, and is cut at WS_REASON_MAX.
- * on_text comes no more; on_close follows when the client has answered, or after 2 s.  The first
- * one counts.
+ * on_text comes no more; on_close follows when the client has answered, or after 2 s.  The
+ * first one counts.
  */
 void ws_close(struct conn *c, unsigned code, const char *reason);
 

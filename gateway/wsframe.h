@@ -28,9 +28,9 @@ struct wsframe {
 };
 
 /*
- * Takes a frame of at most `max` bytes of payload off the front of `n` bytes, unmasking in place.
- * Returns 1 and sets `*ret`, and `*ret_used` to its length; 0 if it is not whole; -EPROTO with
- * `*ret_code` the code to close with.
+ * Takes a frame of at most `max` bytes of payload off the front of `n` bytes, unmasking in
+ * place. Returns 1 and sets `*ret`, and `*ret_used` to its length; 0 if it is not whole;
+ * -EPROTO with `*ret_code` the code to close with.
  */
 int wsframe_read(uint8_t *p, size_t n, size_t max, struct wsframe *ret, size_t *ret_used,
     unsigned *ret_code);
@@ -54,8 +54,8 @@ void wsmessage_finish(struct wsmessage *m);
 void wsframe_put(struct buf *out, enum wsframe_type type, struct slice payload);
 /* A close frame; `code` 1005: an empty one.  `reason` is cut at whole characters. */
 void wsframe_put_close(struct buf *out, unsigned code, struct slice reason);
-/* The code that a close frame of a client's says, 1005 for none; or, with `*ret_fault`, the code
- * to close with as it is not sound. */
+/* The code that a close frame of a client's says, 1005 for none; or, with `*ret_fault`, the
+ * code to close with as it is not sound. */
 unsigned wsframe_close_code(struct slice payload, bool *ret_fault);
 
 /* Sec-WebSocket-Accept for a key, NUL-terminated; false if it is not the base64 of 16 bytes. */

@@ -1,6 +1,6 @@
 /*
- * Any bytes, as frames of a client's.  Cut anywhere they are the same frames, messages and fault;
- * what is delivered is UTF-8 and within its bound.
+ * Any bytes, as frames of a client's.  Cut anywhere they are the same frames, messages and
+ * fault; what is delivered is UTF-8 and within its bound.
  */
 #include <stdlib.h>
 #include <string.h>

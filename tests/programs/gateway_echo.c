@@ -1,7 +1,7 @@
 /*
- * The gateway with a user of the test's: /echo is a WebSocket that says again what it hears, and
- * everything else is answered with what was asked.  For tests of what every user gets: time,
- * bounds, buffers, order.
+ * The gateway with a user of the test's: /echo is a WebSocket that says again what it hears,
+ * and everything else is answered with what was asked.  For tests of what every user gets:
+ * time, bounds, buffers, order.
  *
  *   GET /bytes/N         N bytes, as a body
  *   GET /later           answered when another one asks for /now
@@ -186,7 +186,8 @@ main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	rlimit_raise_descriptors();
 	tls_init();
-	if (argc != 2 || gateway_config_read((int)strtol(argv[1], NULL, 10), &gateway.config, &fault) < 0 ||
+	if (argc != 2 ||
+	    gateway_config_read((int)strtol(argv[1], NULL, 10), &gateway.config, &fault) < 0 ||
 	    gateway_begin(&gateway, &handler) < 0 || gateway_confine(&what) < 0) {
 		log_error("cannot start: %s", what);
 		return 125;

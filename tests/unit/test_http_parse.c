@@ -1,4 +1,5 @@
-/* HTTP/1.1 requests out of bytes: what is taken, and everything that is not (RFC 9110, 9112). */
+/* HTTP/1.1 requests out of bytes: what is taken, and everything that is not (RFC 9110, 9112).
+ * */
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
