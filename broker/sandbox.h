@@ -85,6 +85,7 @@ struct sandbox {
 	struct operation *running; /* until its processes are gone */
 	uint64_t admitted; /* operations, so far */
 	bool recording; /* its acquisition, or release, is on its way to the disk */
+	bool has_open_prior; /* an operation of it was open when the broker before us ended */
 	bool has_key;
 	struct admission_key key; /* that it was acquired under: known as long as it is */
 	struct feed_list feeds; /* of its operations: what clients read of them */

@@ -164,6 +164,25 @@ prior_on_record(void *arg, bool ok)
 		state_settled(b);
 }
 
+/*
+ * May it have had an effect?  A turn's are its calls.  A command or a file operation of a
+ * session has begun if it is the first of its queue that has no ending: its record of that may
+ * be lost, and what waits behind it has provably not run (OP-5, OP-41).
+ */
+static bool
+prior_may_have_begun(struct prior *p)
+{
+	struct sandbox *sb =
+	    p->session[0] != '\0' ? sandbox_find(p->broker, slice_of(p->session)) : NULL;
+	bool first = sb == NULL || !sb->has_open_prior;
+
+	if (sb != NULL)
+		sb->has_open_prior = true;
+	if (p->past.kind == operation_kind_turn || p->session[0] == '\0')
+		return p->ncalls > 0;
+	return first;
+}
+
 /* Its calls, its turn, itself: each gets its one ending, outcome unknown (D-10). */
 static void
 prior_settle(struct broker *b, struct prior *p)
@@ -179,7 +198,8 @@ prior_settle(struct broker *b, struct prior *p)
 		r.m.outcome = record_outcome_interrupted;
 		record_append(&r, JOURNAL_ENDING, NULL, NULL);
 	}
-	p->past.ending = p->ncalls > 0 ? ENDING_outcome_unknown : ENDING_host_lost;
+	p->past.ending =
+	    prior_may_have_begun(p) ? ENDING_outcome_unknown : ENDING_host_lost;
 	snprintf(p->past.status, sizeof p->past.status, "%s", ending_desc(p->past.ending)->turn_status);
 	if (p->past.kind == operation_kind_turn) {
 		prior_record_init(&r, p, "turn.ended");

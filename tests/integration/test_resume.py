@@ -453,10 +453,18 @@ class AfterADeath(Case):
         self.assertEqual(self.refused(bob, "operation.attach", operation="op-open"), "not_found")
         shown = self.show(alice, "op-open")
         self.assertEqual((shown["state"], shown["code"], shown["cause"], shown["session"]),
-                         ("failed", "unavailable", "host_lost", self.SESSION))
+                         ("failed", "unavailable", "outcome_unknown", self.SESSION))
         listed = alice.call("operation.list", session=self.SESSION, cursor=0, limit=9)
         self.assertEqual([o["operationID"] for o in listed["operations"]], ["op-open"])
         self.assertEqual(host.children, [])  # never again
+
+    def test_what_waited_behind_it_has_provably_not_run(self):  # OP-5, OP-41, D-10
+        host = self.restore(operations=[{"operation": "op-first", "sequence": 1 << 20},
+                                        {"operation": "op-second", "sequence": 1 << 20}])
+        alice = self.prove(host, "alice")
+        self.assertEqual([self.show(alice, name)["cause"] for name in ("op-first", "op-second")],
+                         ["outcome_unknown", "host_lost"])
+        self.assertEqual(host.children, [])
 
     def test_a_key_of_the_record_runs_nothing_again(self):  # OP-38, OP-41, D-10
         first = self.restore()
