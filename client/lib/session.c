@@ -51,6 +51,8 @@ renew(void *arg)
 	struct timespec at;
 
 	pthread_mutex_lock(&s->lock);
+	s->started = true;
+	pthread_cond_signal(&s->wake);
 	clock_gettime(CLOCK_MONOTONIC, &at);
 	while (!s->closing && !s->lost) {
 		at.tv_nsec += (long)(every_ms % 1000) * 1000000;
@@ -80,6 +82,12 @@ start_renewing(struct caisson_session *s, struct caisson_error *error)
 	if (r != 0)
 		return error_set(error, "usage", "no thread for heartbeats: %s", strerror(r));
 	s->renewing = true;
+	/* A thread that begins makes calls of its own, and dies without: who locks itself in
+	 * behind this would end it. */
+	pthread_mutex_lock(&s->lock);
+	while (!s->started)
+		pthread_cond_wait(&s->wake, &s->lock);
+	pthread_mutex_unlock(&s->lock);
 	return 0;
 }
 

@@ -20,7 +20,7 @@ struct caisson_session {
 	/* the thread that renews the lease */
 	pthread_t thread;
 	pthread_cond_t wake;
-	bool renewing, closing;
+	bool renewing, started, closing;
 	/* the operation whose events come, or came last */
 	char operation[65]; /* "" until it is accepted */
 	bool active;

@@ -291,6 +291,22 @@ class Sessions(unittest.TestCase):
         self.assertIn("receive SESSION op-1 --from 3", err)
         self.assertEqual(len(daemon.threads), 2)
 
+    def test_what_renews_the_lease_has_begun_before_the_process_locks_itself_in(self):
+        """OP-29: on one processor a new thread waits for its turn, and libc ends the process if
+        the filter refuses what a thread begins with."""
+        def script(peer, method, params, msgid):
+            peer.reply(msgid, operation="op-1")
+            event(peer, "op-1", 1, "accepted", operationID="op-1")
+            event(peer, "op-1", 2, "completed", **command_end(0))
+
+        daemon = self.with_session(script)
+        self.session = {**SESSION, "leaseMs": 60000}
+        before = os.sched_getaffinity(0)
+        self.addCleanup(os.sched_setaffinity, 0, before)
+        os.sched_setaffinity(0, {min(before)})
+        for _ in range(8):
+            self.assertEqual(self.caisson(daemon, "send", ID, "--", "true"), (0, b"", ""))
+
     def test_cancel_ends_it_on_its_own_connection(self):
         """OP-25, D-6."""
         def script(peer, method, params, msgid):
