@@ -406,12 +406,14 @@ handle_list(struct client *c, const struct message *message)
 	}
 	if (m->cursor < UINT64_MAX)
 		sb = RB_NFIND(serial_tree, &c->broker->sandboxes->by_serial, &key);
-	for (; sb != NULL && n < m->limit && items.n < PAGE_BYTES_MAX;
-	     sb = RB_NEXT(serial_tree, &c->broker->sandboxes->by_serial, sb)) {
-		last = sb->serial;
+	/* To the first that is one too many: what others have makes no page longer. */
+	for (; sb != NULL; sb = RB_NEXT(serial_tree, &c->broker->sandboxes->by_serial, sb)) {
 		if (!principal_sees(c->principal, sb->owner) ||
 		    (m->has_runtime && !slice_is(m->runtime, sb->runtime)))
 			continue;
+		if (n == m->limit || items.n >= PAGE_BYTES_MAX)
+			break;
+		last = sb->serial;
 		sandbox_pack(&items, sb);
 		n++;
 	}

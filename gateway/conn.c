@@ -212,6 +212,8 @@ tell_drained(struct conn *c)
 	if (!c->told_full || conn_queued(c) > CONN_LOW_BYTES || c->ended)
 		return;
 	c->told_full = false;
+	if (c->in_bytes > 0)
+		conn_touch(c); /* requests that waited for this */
 	if (c->handler->on_drained != NULL)
 		c->handler->on_drained(c);
 }

@@ -281,7 +281,8 @@ conn_take_requests(struct conn *c, uint8_t *p, size_t n)
 	size_t used;
 	int r;
 
-	if (c->exchange != NULL)
+	/* Who does not take the answers to what it sent gets no more of them. */
+	if (c->exchange != NULL || conn_is_full(c))
 		return 0;
 	r = http_measure(&c->scan, &limits, p, n, &fault);
 	if (r < 0) {

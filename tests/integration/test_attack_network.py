@@ -1,0 +1,263 @@
+"""Attacks over the network: on others' sessions, on the parser, on files, on memory."""
+
+import contextlib
+import json
+import unittest
+
+import real
+from attack_network_lab import ALICE, BASE, BOB, Case, OTHER, digest
+
+
+class Others(Case):
+    """One principal against another's."""
+
+    def test_nothing_of_another_s_is_there(self):
+        self.daemon()
+        s = self.acquire(ALICE)
+        ws = self.ws(s)
+        ws.say(type="send", idempotencyKey="k", operation={"command": {"shell": "echo x >x; cat >y"}})
+        op = ws.hear()["accepted"]["operationID"]
+        while True:
+            e = ws.hear()
+            if e["type"] == "completed":
+                break
+        missing = self.ask("GET", f"{BASE}/s-00000000deadbeef", BOB)
+        self.assertEqual(missing[0], 404)
+        for method, path in (("GET", ""), ("DELETE", ""), ("DELETE", "?mode=immediate&wait=true"),
+                             ("POST", "/heartbeat"), ("GET", "/operations"),
+                             ("GET", f"/operations/{op}"), ("GET", "/files"),
+                             ("GET", "/files/stat?path=x"), ("GET", "/files/content?path=x")):
+            body = b"" if method == "POST" else None
+            for base in (BASE, OTHER):
+                self.assertEqual(self.ask(method, f"{base}/{s}{path}", BOB, body), missing, path)
+                self.assertEqual(self.ask(method, f"{base}/s-00000000deadbeef{path}", BOB, body),
+                                 missing, path)
+        raw = self.raw()
+        self.assertEqual(raw.upgrade(s, BOB)[0], 404)
+        # Through a session of one's own: the operation's id, rightly guessed.
+        own = self.acquire(BOB)
+        no_op = self.ask("GET", f"{BASE}/{own}/operations/op-nobodys", BOB)
+        self.assertEqual(no_op[0], 404)
+        status, answer = self.ask("GET", f"{BASE}/{own}/operations/{op}", BOB)
+        self.assertEqual((status, answer["error"]["code"]), (404, "not_found"))
+        ws = self.ws(own, BOB)
+        seen = []
+        for name in (op, "op-nobodys"):
+            ws.say(type="resume", operationID=name, after=0)
+            seen.append(ws.hear())
+        self.assertEqual(seen[0], seen[1])
+        # The same key in a session of one's own is another.
+        event, _ = ws.run(key="k", command={"shell": "echo mine"})
+        self.assertEqual(event["type"], "completed")
+        ws.say(type="cancel", operationID=op)
+        self.assertEqual(ws.hear()[:2], ("close", 1008))
+        self.assertEqual(self.ask("GET", f"{BASE}/{s}", ALICE)[1]["state"], "ready")
+
+    def test_an_empty_list_does_not_say_that_there_are_others(self):
+        self.daemon()
+        self.assertNotIn("next", self.ask("GET", BASE, BOB)[1])
+        for token in (ALICE, BOB, ALICE, ALICE):
+            self.acquire(token)
+        for limit in (1, 2, 100):
+            status, page = self.ask("GET", f"{BASE}?limit={limit}", BOB)
+            self.assertEqual((status, len(page["sessions"])), (200, 1))
+            self.assertNotIn("next", page, limit)
+
+    def test_a_key_is_another_for_another(self):
+        self.daemon()
+        a = self.acquire(ALICE, Idempotency_Key="same")
+        b = self.acquire(BOB, Idempotency_Key="same")
+        self.assertNotEqual(a, b)
+        self.assertEqual(self.acquire(ALICE, Idempotency_Key="same"), a)
+
+    def test_of_requests_on_one_connection_each_is_its_own_s(self):
+        self.daemon()
+        raw = self.raw()
+        a, b = self.acquire(ALICE), self.acquire(BOB)
+        raw.send(raw.line("GET", BASE, ALICE) + raw.line("GET", BASE, BOB) +
+                 raw.line("GET", BASE, "nobody-0123456789") + raw.line("GET", BASE) +
+                 raw.line("GET", f"{BASE}/{a}", BOB) + raw.line("DELETE", f"{BASE}/{a}", BOB) +
+                 raw.line("GET", f"{BASE}/{a}", ALICE))
+        answers = [raw.answer() for _ in range(7)]
+        self.assertEqual([x[0] for x in answers], [200, 200, 401, 401, 404, 404, 200])
+        self.assertEqual([[s["id"] for s in json.loads(x[2])["sessions"]] for x in answers[:2]],
+                         [[a], [b]])
+
+
+class Http(Case):
+    def status_of(self, data):
+        """Of each answer to what is sent as it is, until the end."""
+        raw = self.raw()
+        raw.send(data)
+        found = []
+        with contextlib.suppress(EOFError, ConnectionError):
+            while True:
+                found.append(raw.answer()[0])
+        raw.close()
+        return found
+
+    def test_what_two_readers_could_read_in_two_ways_is_refused(self):
+        self.daemon()
+        head = f"POST {BASE} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ALICE}\r\n"
+        smuggled = f"DELETE {BASE}/s-1 HTTP/1.1\r\nHost: x\r\n\r\n"
+        for name, text in {
+            "two lengths": head + "Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
+            "list of lengths": head + "Content-Length: 2, 2\r\n\r\n{}",
+            "signed": head + "Content-Length: +2\r\n\r\n{}",
+            "hex": head + "Content-Length: 0x2\r\n\r\n{}",
+            "negative": head + "Content-Length: -1\r\n\r\n{}",
+            "huge": head + "Content-Length: 18446744073709551618\r\n\r\n{}",
+            "huger": head + "Content-Length: " + "9" * 400 + "\r\n\r\n{}",
+            "spaces in it": head + "Content-Length: 1 1\r\n\r\n{}",
+            "space before colon": head + "Content-Length : 2\r\n\r\n{}",
+            "both": head + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            "chunked": head + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + smuggled,
+            "strange chunked": head + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+            "two encodings": head + "Transfer-Encoding: chunked\r\nTransfer-encoding: x\r\n\r\n",
+            "bare lf": head.replace("\r\n", "\n") + "Content-Length: 2\n\n{}",
+            "bare cr": head + "X: a\rContent-Length: 2\r\n\r\n{}",
+            "fold": head + "X: a\r\n Content-Length: 2\r\nContent-Length: 0\r\n\r\n",
+            "nul": head + "X: a\0b\r\nContent-Length: 2\r\n\r\n{}",
+            "nul in name": head + "X\0: a\r\nContent-Length: 2\r\n\r\n{}",
+            "no name": head + ": a\r\nContent-Length: 2\r\n\r\n{}",
+            "no host": head.replace("Host: x\r\n", "") + "Content-Length: 2\r\n\r\n{}",
+            "two hosts": head + "host: y\r\nContent-Length: 2\r\n\r\n{}",
+            "two tokens": head + f"authorization: Bearer {BOB}\r\nContent-Length: 2\r\n\r\n{{}}",
+            "host of a url": head.replace(BASE, "http://evil" + BASE) + "Content-Length: 2\r\n\r\n{}",
+            "two keys": head + "Idempotency-Key: a\r\nIdempotency-Key: b\r\n"
+                               "Content-Length: 2\r\n\r\n{}",
+            "spaces": head.replace(" HTTP", "  HTTP") + "Content-Length: 2\r\n\r\n{}",
+            "tab": head.replace(" HTTP", "\tHTTP") + "Content-Length: 2\r\n\r\n{}",
+            "version": head.replace("HTTP/1.1", "HTTP/1.2") + "Content-Length: 2\r\n\r\n{}",
+            "version 9": f"GET {BASE}\r\n\r\n",
+        }.items():
+            with self.subTest(name):
+                found = self.status_of(text.encode("latin1"))
+                self.assertEqual(len(found), 1, found)
+                self.assertIn(found[0], (400, 413, 501, 505))
+        self.assertEqual(self.ask("GET", BASE, ALICE)[1]["sessions"], [])
+        raw = self.raw()
+        raw.send((head + "Content-Length: 2\r\n\r\n{}").encode())
+        self.assertEqual(raw.answer()[0], 201)
+
+    def test_a_path_is_what_it_is(self):
+        self.daemon()
+        s = self.acquire()
+        for path in (f"{BASE}/{s}/", f"{BASE}//{s}", f"/{BASE}/{s}", f"{BASE}/{s}/.",
+                     f"{BASE}/{s}/../{s}", f"{BASE}/{s}/%2e%2e/{s}", f"{BASE}/%2e%2e/sessions/{s}",
+                     f"{BASE}%2F{s}", f"{BASE}/{s}%2Ffiles", f"{BASE}/{s}%00", f"{BASE}/{s}%0a",
+                     f"{BASE}/{s}.", f"{BASE}/{s};x", f"{BASE}/{s.upper()}",
+                     BASE.upper() + "/" + s, f"{BASE}/{s}%ff", f"{BASE}/{s}%zz",
+                     f"{BASE}/{s}/files/../../{s}", f"{BASE}/s-{s[2:]:0>20}", f"{BASE}/{s[2:]}",
+                     f"{BASE}/{s}%20", f"{BASE}\\{s}", f"{BASE}/{s}#x", f"{BASE}/{s}?x=1",
+                     f"{BASE}/{'s' * 3000}", "*", "/", "//", f"{BASE}/{s}/files?path=a&path=b",
+                     f"{BASE}/{s}/files?limit=0", f"{BASE}/{s}/files?limit=1001",
+                     f"{BASE}/{s}/files?limit=+1", f"{BASE}/{s}/files?limit=18446744073709551617",
+                     f"{BASE}/{s}/files?cursor=" + "A" * 2000,
+                     BASE.replace("default", "Default") + f"/{s}",
+                     BASE.replace("default", "other") + f"/{s}"):
+            with self.subTest(path):
+                self.assertIn(self.ask("GET", path, ALICE)[0], (400, 404))
+        escaped = "".join(f"%{ord(c):02x}" for c in s)
+        self.assertEqual(self.ask("GET", f"{BASE}/{escaped}", ALICE)[1]["id"], s)
+
+    def test_a_page_of_another_origin_gets_nothing(self):
+        self.daemon()
+        s = self.acquire()
+        here = self.address
+        port = int(here.rpartition(":")[2])
+        for origin in ("null", "", f"https://{here}", f"http://127.0.0.1:{port + 1}",
+                       f"http://127.0.0.1", f"http://x@{here}", f"http://{here}@evil",
+                       f"http://{here}/", f"http://{here}.evil", f"http://localhost:{port}",
+                       f"http://{here} http://evil", "http://", f"//{here}", here):
+            for method, path in (("GET", f"{BASE}/{s}"), ("POST", BASE), ("DELETE", f"{BASE}/{s}")):
+                self.assertEqual(self.ask(method, path, ALICE, b"" if method == "POST" else None,
+                                          Origin=origin)[0], 403, origin)
+            self.assertEqual(self.raw().upgrade(s, ALICE, Origin=origin)[0], 403, origin)
+        self.assertEqual(self.ask("GET", f"{BASE}/{s}", ALICE, Origin=f"http://{here}")[0], 200)
+        self.assertEqual(self.raw().upgrade(s, ALICE, Origin=f"HTTP://{here}")[0], 101)
+
+    def test_two_proofs_are_none(self):
+        self.daemon()
+        s = self.acquire()
+        offer = "caisson, caisson.bearer."
+        for token, protocols, status in (
+                (None, offer + ALICE, 101), (None, offer + BOB, 404), (None, offer + "x", 401),
+                (BOB, offer + ALICE, 404), ("wrong", offer + ALICE, 401),
+                (None, f"{offer}{BOB}, caisson.bearer.{ALICE}", 404),
+                (None, offer + ALICE + "%0d%0aX: y", 401), (None, "caisson", 401),
+                (None, "caisson.bearer.", 401), (None, "CAISSON.BEARER." + ALICE, 401)):
+            with self.subTest(protocols=protocols, token=token):
+                found = self.raw().upgrade(s, token, Sec_WebSocket_Protocol=protocols)
+                self.assertEqual(found[0], status)
+                self.assertNotIn(ALICE, str(found))
+        for value in ("Basic " + ALICE, ALICE, "Bearer", "Bearer  ", f"Bearer {ALICE},{BOB}",
+                      f"Bearer {ALICE} {BOB}", f"Bearer\t{ALICE}", f'Bearer "{ALICE}"',
+                      "Bearer " + "A" * 5000, "Bearer " + digest(ALICE)):
+            self.assertEqual(self.ask("GET", BASE, None, None, Authorization=value)[0], 401, value)
+
+    def test_nothing_of_a_request_gets_into_headers_logs_or_records_as_more_than_it_is(self):
+        d = self.daemon()
+        s = self.acquire()
+        for name, value in (("Idempotency-Key", "a b"), ("Idempotency-Key", "a\x1b[2J"),
+                            ("Idempotency-Key", "x" * 129), ("traceparent", "00-x"),
+                            ("traceparent", "00-" + "0" * 32 + "-" + "1" * 16 + "-01"),
+                            ("Idempotency-Key", "\u00e9")):
+            status, _ = self.ask("POST", BASE, ALICE, {}, **{name.replace("-", "_"): value})
+            self.assertEqual(status, 400, (name, value))
+        evil = "%0d%0aSet-Cookie:%20x%1b%5b2J"
+        for path in (f"{BASE}/{evil}", f"{BASE}?{evil}=1", f"{BASE}/{s}/files?path={evil}",
+                     f"{BASE}/{s}/files/content?path={evil}", f"{BASE}/{s}/files?cursor={evil}"):
+            raw = self.raw()
+            raw.send(raw.line("GET", path, ALICE))
+            status, headers, body = raw.answer()
+            self.assertIn(status, (400, 404))
+            self.assertNotIn("set-cookie", headers)
+            self.assertNotIn(b"\x1b", body)
+            self.assertNotIn(b"\n", body.strip())
+        self.assertNotIn("\x1b", d.stderr())
+        self.assertNotIn("Set-Cookie", d.stderr())
+
+
+def memory(pid):
+    """Resident bytes of a process."""
+    for line in (real.proc_text(pid, "status") or "").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+class Cheap(Case):
+    def test_who_proves_nothing_makes_neither_log_nor_journal_grow(self):
+        d = self.daemon()
+        self.alive()
+        before = [(p.name, p.stat().st_size) for p in self.segments()], len(d.stderr())
+        for _ in range(100):
+            self.assertEqual(self.ask("POST", BASE, "wrong", {})[0], 401)
+            self.assertEqual(self.ask("POST", BASE, None, {})[0], 401)
+            self.assertEqual(self.ask("GET", BASE + "/s-0000000000000001", ALICE)[0], 404)
+            self.assertEqual(self.ask("GET", "/%", ALICE)[0], 400)
+            self.assertEqual(self.ask("POST", OTHER, ALICE, {})[0], 403)
+        self.assertEqual(([(p.name, p.stat().st_size) for p in self.segments()], len(d.stderr())),
+                         before, d.stderr())
+
+    def test_who_takes_no_answer_gets_no_more_of_them(self):
+        d = self.daemon()
+        s = self.acquire()
+        self.assertEqual(self.shell(s, "head -c 1048576 /dev/zero >a"), (0, ""))
+        gateway = d.service("gateway")
+        before = memory(gateway)
+        raw = self.raw(SO_RCVBUF=4096)
+        one = raw.line("GET", f"{BASE}/{s}/files/content?path=a", ALICE)
+        raw.send(one * 64)
+        for _ in range(300):
+            self.alive()
+        self.assertLess(memory(gateway) - before, 16 << 20)
+        for _ in range(64):
+            status, _, body = raw.answer()
+            self.assertEqual((status, len(body)), (200, 1 << 20))
+        self.alive()
+
+
+if __name__ == "__main__":
+    unittest.main()
