@@ -238,6 +238,16 @@ worker_on_message(struct link *l, const struct message *m, void *arg)
 	session_flow(c->session);
 }
 
+/* An event or a chunk over its bound costs what it would have cost, and is no nonsense (D-3,
+ * OP-15). */
+static bool
+is_event_too_large(const struct fault *f)
+{
+	return f->rule == fault_too_long && f->field != NULL && strcmp(f->field, "data") == 0 &&
+	    (f->method == protocol_name(MSG_event_emit) ||
+		f->method == protocol_name(MSG_output_write));
+}
+
 static void
 worker_on_end(
     struct link *l, enum link_end end, const struct fault *fault, int error, void *arg)
@@ -249,7 +259,10 @@ worker_on_end(
 	(void)error;
 	broker_tick(op->broker);
 	c->link = NULL;
-	if (end == LINK_END_FAULT && !op->ended) {
+	if (end == LINK_END_FAULT && !op->ended && is_event_too_large(fault)) {
+		op->limit_name = "event size";
+		operation_end(op, ENDING_limit);
+	} else if (end == LINK_END_FAULT && !op->ended) {
 		op->fault = *fault;
 		operation_end(op, ENDING_runtime_protocol_violation);
 	} else if (end == LINK_END_SLOW && !op->ended) {

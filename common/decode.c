@@ -121,6 +121,8 @@ decode_enum(const struct field_desc *f, struct slice name, unsigned *ret)
 	return false;
 }
 
+const char fault_too_long[] = "too long";
+
 /* Checks type and range of one value and stores it.  Returns NULL or the rule it breaks. */
 static const char *
 decode_field(struct decode *d, const struct field_desc *f, const struct value *v, uint8_t *m)
@@ -152,7 +154,7 @@ decode_field(struct decode *d, const struct field_desc *f, const struct value *v
 	case FIELD_BIN:
 		n = v->bytes.n;
 		if (n < f->min || n > f->max)
-			return "length out of range";
+			return n < f->min ? "too short" : fault_too_long;
 		if (f->type == FIELD_STR && has_nul(v->bytes))
 			return "holds a NUL";
 		*(struct slice *)field = v->bytes;
@@ -161,7 +163,7 @@ decode_field(struct decode *d, const struct field_desc *f, const struct value *v
 	case FIELD_MAP:
 	case FIELD_LIST:
 		if (v->raw.n > f->max)
-			return "length out of range";
+			return fault_too_long;
 		*(struct slice *)field = v->raw;
 		/* A field as long as a frame is its reader's to bound. */
 		rule = f->max < FRAME_MAX ? decode_payload(d, v->raw) : NULL;

@@ -83,6 +83,9 @@ struct fault {
 	size_t offset; /* byte of the frame */
 };
 
+/* The rule of a field over its bound: told apart from what is malformed (OP-15). */
+extern const char fault_too_long[];
+
 /* One decoded frame. */
 struct message {
 	enum msg_kind kind;

@@ -269,7 +269,7 @@ class Endings(unittest.TestCase):
         event = self.ending(self.host(worker))
         self.assertEqual(event["body"]["turn"]["status"], "succeeded")
 
-    def test_a_worker_that_closes_its_link_and_lives_on(self):
+    def test_a_worker_that_closes_its_link_and_lives_on(self):  # OP-14
         def worker(child):
             child.peer.hello()
             child.peer.expect("operation.run")
@@ -278,6 +278,7 @@ class Endings(unittest.TestCase):
         host = self.host(worker)
         event = self.ending(host)
         self.assert_cause(event, kind="runtime_protocol_violation")
+        self.assertEqual(event["body"]["code"], "internal")
         self.assertTrue(host.kills)
 
     def test_a_worker_that_never_says_hello_meets_its_deadline(self):
@@ -572,6 +573,61 @@ class Faults(unittest.TestCase):
                 self.assertEqual(turn["output"]["status"], "succeeded", name)
                 ended = [r for r in host.records() if r["type"] == "operation.ended"]
                 self.assertEqual(ended[0]["cause"], "runtime_protocol_violation")
+
+    def test_an_event_over_its_size_is_a_limit_and_no_nonsense(self):  # OP-15, D-3
+        data = b"x" * (64 << 10)
+        fits = ["x" * ((64 << 10) - 3)]
+
+        def worker(method, **more):
+            def run(child):
+                child.peer.hello()
+                operation = child.peer.expect("operation.run")[1]["operation"]
+                child.peer.send([0, 9, "event.emit", [{"operation": operation, "type": "t",
+                                                       "data": fits[0]}]])
+                child.peer.expect_reply(9)
+                child.peer.send([2 if method == "output.write" else 0,
+                                 *([] if method == "output.write" else [10]), method,
+                                 [{"operation": operation, **more}]])
+                child.killed.wait(20)
+            return run
+        for method, more in (("event.emit", {"type": "t", "data": "x" + fits[0]}),
+                             ("output.write", {"stream": "stdout", "data": data + b"x"})):
+            with self.subTest(method), Host(worker=worker(method, **more), tools=[READ]) as host:
+                client = host.client()
+                event = client.finish(client.submit())
+                self.assertEqual((event["type"], event["body"]["code"]),
+                                 ("failed", "resource_exhausted"))
+                self.assertEqual(event["body"]["cause"], {"kind": "limit", "name": "event size"})
+                self.assertTrue(host.kills)
+
+    def test_a_worker_may_not_say_what_is_the_brokers(self):  # OP-4
+        """Neither `accepted` nor an ending: it may answer, and nothing else ends it well."""
+        for kind, body in (("accepted", {"operationID": "op"}), ("completed", {}),
+                           ("failed", {"code": "canceled", "message": "m"})):
+            def worker(child, kind=kind, body=body):
+                child.peer.hello()
+                operation = child.peer.expect("operation.run")[1]["operation"]
+                child.peer.send([2, "operation.event", [{
+                    "operation": operation, "sequence": 99, "type": kind, "body": body}]])
+                child.killed.wait(20)
+            with self.subTest(kind), Host(worker=worker, tools=[READ]) as host:
+                client = host.client()
+                event = client.finish(client.submit())
+                self.assertEqual((event["type"], event["body"]["code"]), ("failed", "internal"))
+                self.assertEqual([e["type"] for e in client.events if e["type"] == kind],
+                                 [kind] if kind in ("accepted", "failed") else [])
+
+    def test_progress_tells_what_was_called_and_never_with_what(self):  # OP-18, D-12
+        secret, result = "docs/secret-of-the-call", "result-of-the-call"
+        with Host(worker=one_call(path=secret), provider=serve(lambda p: ok(result)),
+                  tools=[READ], grants=[DOCS]) as host:
+            client = host.client()
+            turn, _ = client.turn()
+            self.assertEqual(turn["output"]["output"], result)
+            progress = [e for e in client.events if e["type"] == "progress"]
+            self.assertEqual(len(progress), 3)
+            self.assertNotIn(secret, repr(progress))
+            self.assertNotIn(result, repr(progress))
 
     def test_a_stale_operation_is_refused_and_charged_to_nobody(self):
         def work(child, params):

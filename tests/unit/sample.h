@@ -9,7 +9,7 @@
 
 #include "common/walk.h"
 
-#define SAMPLE_BIG (128u << 10) /* bytes: several such fields fit one frame */
+#define SAMPLE_BIG (100u << 10) /* bytes: several such fields fit one frame */
 
 enum sample {
 	SAMPLE_REQUIRED, /* required fields only, each as small as may be */

@@ -260,7 +260,7 @@ START_TEST(every_range_holds_at_its_edges)
 		case FIELD_BIN:
 			if (f->min > 0)
 				ck_assert_str_eq(
-				    rule_at(desc, f, f->min - 1), "length out of range");
+				    rule_at(desc, f, f->min - 1), "too short");
 			/* fall through */
 		case FIELD_VALUE:
 		case FIELD_MAP:
@@ -269,7 +269,7 @@ START_TEST(every_range_holds_at_its_edges)
 			if (f->max > RESULT_MAX)
 				break;
 			ck_assert_str_eq(rule_at(desc, f, f->max), "none");
-			ck_assert_str_eq(rule_at(desc, f, f->max + 1), "length out of range");
+			ck_assert_str_eq(rule_at(desc, f, f->max + 1), "too long");
 			break;
 		default:
 			break;
