@@ -295,7 +295,9 @@ keep(struct conn *c, const uint8_t *p, size_t n)
 	if (need > cap) {
 		/* A request that comes byte by byte grows by steps. */
 		cap = need < 512 ? 512 : cap >= 4096 && need < cap * 2 ? cap * 2 : need;
-		if (c->g->buffered_bytes + (cap - c->in_cap) > BUFFERED_MAX)
+		/* What every request may have is taken by no large ones of others. */
+		if (cap > c->g->config.header_bytes &&
+		    c->g->buffered_bytes + (cap - c->in_cap) > BUFFERED_MAX)
 			return false;
 		in = realloc(c->in, cap);
 		if (in == NULL)

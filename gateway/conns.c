@@ -9,6 +9,7 @@
 #include "gateway/conn_private.h"
 
 #define SWEEP_MS_MAX 1000 /* how late a time that has passed may be noticed */
+#define MUTE_MS 1000 /* without a whole request: from then on its place is for who waits */
 
 /* ---- time ------------------------------------------------------------------------------- */
 
@@ -42,11 +43,20 @@ on_due(struct conn *c)
 		conn_late_request(c);
 }
 
+/* Its request has been awaited for some time: no proof is in it yet. */
+static bool
+is_mute(const struct conn *c, uint64_t now_ms)
+{
+	return c->begun && c->ws == NULL && c->exchange == NULL && !c->ended && !c->closing &&
+	    c->due_at_ms != 0 && c->due_at_ms + MUTE_MS <= now_ms + c->g->config.header_timeout_ms;
+}
+
 static void
 on_sweep(void *arg)
 {
 	struct gateway *g = arg;
 	uint64_t now_ms = clock_ms();
+	struct acceptor *gives = NULL;
 	struct conn *c;
 
 	TAILQ_FOREACH (c, &g->conns, entry) {
@@ -58,7 +68,11 @@ on_sweep(void *arg)
 		} else if (c->due_at_ms != 0 && c->due_at_ms <= now_ms) {
 			on_due(c);
 		}
+		if (is_mute(c, now_ms))
+			gives = c->acceptor;
 	}
+	if (gives != NULL)
+		acceptor_on_rest(gives);
 	if (!TAILQ_EMPTY(&g->conns))
 		alarm_set(g->alarms, &g->sweep, now_ms + sweep_ms(g));
 }
@@ -143,12 +157,20 @@ rests(const struct conn *c)
 bool
 conns_make_room(struct gateway *g, const struct acceptor *a)
 {
-	struct conn *c, *oldest = NULL;
+	struct conn *c, *oldest = NULL, *mute = NULL;
+	uint64_t now_ms = clock_ms();
 
-	TAILQ_FOREACH (c, &g->conns, entry)
-		if (rests(c) && acceptor_may_give(c->acceptor, a) &&
-		    (oldest == NULL || c->due_at_ms < oldest->due_at_ms))
+	TAILQ_FOREACH (c, &g->conns, entry) {
+		if (!acceptor_may_give(c->acceptor, a))
+			continue;
+		if (rests(c) && (oldest == NULL || c->due_at_ms < oldest->due_at_ms))
 			oldest = c;
+		if (is_mute(c, now_ms) && (mute == NULL || c->due_at_ms < mute->due_at_ms))
+			mute = c;
+	}
+	/* Who asks for nothing has less to lose than who has asked before. */
+	if (mute != NULL)
+		oldest = mute;
 	if (oldest == NULL)
 		return false;
 	conn_end(oldest);

@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import resource
+import select
 import unittest
 
 import real
@@ -256,6 +258,75 @@ class Cheap(Case):
         for _ in range(64):
             status, _, body = raw.answer()
             self.assertEqual((status, len(body)), (200, 1 << 20))
+        self.alive()
+
+    def test_bytes_of_requests_that_never_end_leave_room_for_small_ones(self):
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if most[1] < 2300:
+            self.skipTest("needs 2300 descriptors (ulimit -Hn)")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(2300, most[0]), most[1]))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, most)
+        self.daemon()
+        s = self.acquire()
+        for size in [40000] * 1700 + [4000] * 20 + [300] * 60:  # 64 MiB, and what is left of it
+            raw = self.raw()
+            with contextlib.suppress(ConnectionError):
+                raw.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 999999\r\n\r\n" +
+                         b" " * size)
+        raw = self.raw()
+        line = raw.line("GET", f"{BASE}/{s}", ALICE)
+        raw.send(line[:20])
+        self.alive()  # what was sent before has come
+        raw.send(line[20:])
+        self.assertEqual(raw.answer()[0], 200)
+        ws = self.ws(s)
+        frame = ws.frame(b'{"type":"send","operation":{"command":{"shell":"true"}}}')
+        ws.send(frame[:20])
+        self.alive()
+        ws.send(frame[20:])
+        self.assertEqual(ws.hear()["type"], "accepted")
+
+    def test_bytes_that_come_one_by_one_are_one_message(self):
+        self.daemon()
+        ws = self.ws(self.acquire())
+        text = b'{"type":"send","operation":{"command":{"shell":"echo hi"}}}'
+        ws.send(ws.frame(b"", 1, False) + ws.frame(b"x", 9) +
+                b"".join(ws.frame(bytes([b]), 0, False) for b in text) + ws.frame(b"", 0))
+        self.assertEqual(ws.hear()["type"], "accepted")
+        while ws.hear()["type"] != "completed":
+            pass
+        ws.send(ws.frame(b"", 1, False) + ws.frame(b"", 0, False) * 100000)
+        self.alive()
+
+    def test_who_pings_and_reads_nothing_is_read_no_more(self):
+        d = self.daemon()
+        s = self.acquire()
+        gateway = d.service("gateway")
+        before = memory(gateway)
+        ws = self.ws(s)
+        ws.sock.setblocking(False)
+        pings = rest = ws.frame(b"x" * 125, 9) * 1000
+        poll = select.poll()
+        poll.register(ws.sock, select.POLLOUT)
+        with self.assertRaises(BlockingIOError):  # the kernel's buffers, and then it stands
+            for _ in range(100000):
+                try:
+                    rest = rest[ws.sock.send(rest):] or pings
+                except BlockingIOError:
+                    self.alive()
+                    if not poll.poll(0):
+                        raise
+        self.assertLess(memory(gateway) - before, 8 << 20)
+
+
+class Places(Case):
+    limits = "connections: 8\n  header_timeout: 600s"
+
+    def test_who_says_nothing_gives_its_place_to_who_waits(self):
+        self.daemon()
+        silent = [self.raw() for _ in range(20)]
+        for raw in silent[::2]:
+            raw.send(b"GET / HTTP/1.1\r\n")
         self.alive()
 
 
