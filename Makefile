@@ -297,11 +297,14 @@ systemd_units := system/caissond.service system/caissond.socket user/caissond.se
 install: all					## honours DESTDIR, PREFIX
 	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(LIBDIR) \
 		$(DESTDIR)$(INCLUDEDIR) $(DESTDIR)$(DATADIR) $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 \
-		$(DESTDIR)$(MANDIR)/man8 $(DESTDIR)$(DATADIR)/python/caisson_client
+		$(DESTDIR)$(MANDIR)/man8 $(DESTDIR)$(DATADIR)/python/caisson_client $(DESTDIR)$(LIBDIR)/pkgconfig
 	$(INSTALL) -m 755 $(bin:%=$B/bin/%) $(DESTDIR)$(BINDIR)/
 	$(INSTALL) -m 755 $(libexec:%=$B/libexec/%) $(DESTDIR)$(LIBEXECDIR)/
 	$(INSTALL) -m 644 $B/lib/libcaisson-runtime.a $B/lib/libcaisson.a $(DESTDIR)$(LIBDIR)/
 	$(INSTALL) -m 644 client/lib/libcaisson.h $(DESTDIR)$(INCLUDEDIR)/
+	$Qsed 's,@LIBDIR@,$(LIBDIR),; s,@INCLUDEDIR@,$(INCLUDEDIR),; s,@VERSION@,$(VERSION),' \
+		dist/caisson.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/caisson.pc && \
+		chmod 644 $(DESTDIR)$(LIBDIR)/pkgconfig/caisson.pc
 	$(INSTALL) -m 644 $(sdk_headers) $(DESTDIR)$(INCLUDEDIR)/
 	$(INSTALL) -m 644 $(sdk_copied) $(DESTDIR)$(DATADIR)/
 	$Qfor f in $(python_client:client/python/%=%); do \
@@ -321,6 +324,7 @@ install: all					## honours DESTDIR, PREFIX
 uninstall:					## remove what install put there
 	rm -f $(bin:%=$(DESTDIR)$(BINDIR)/%) $(libexec:%=$(DESTDIR)$(LIBEXECDIR)/%) \
 		$(DESTDIR)$(LIBDIR)/libcaisson-runtime.a $(DESTDIR)$(LIBDIR)/libcaisson.a \
+		$(DESTDIR)$(LIBDIR)/pkgconfig/caisson.pc \
 		$(DESTDIR)$(DATADIR)/caisson.schema.json $(bin:%=$(DESTDIR)$(BASHDIR)/%) \
 		$(DESTDIR)$(ZSHDIR)/_caisson \
 		$(DESTDIR)$(INCLUDEDIR)/libcaisson.h $(systemd_units:%=$(DESTDIR)$(UNITDIR)/%) \

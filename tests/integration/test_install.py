@@ -52,6 +52,9 @@ class Installed(unittest.TestCase):
                                (BUILD / "lib/libcaisson-runtime.a", "lib/libcaisson-runtime.a")):
             self.assertEqual((self.dir / "there/usr" / target).read_bytes(),
                              (root / source).read_bytes())
+        package = (self.dir / "there/usr/lib/pkgconfig/caisson.pc").read_text()
+        self.assertIn("libdir=/usr/lib\nincludedir=/usr/include\n", package)
+        self.assertNotIn("@", package)
         subprocess.run([*make, "uninstall"], check=True, timeout=60, stdout=subprocess.DEVNULL)
         left = [p for p in (self.dir / "there").rglob("*") if not p.is_dir()]
         self.assertEqual(left, [])
