@@ -237,10 +237,14 @@ set_text(bool *ret_has, struct slice *ret, bool has, const char *text)
 static void
 set_filter(const struct options *o, struct msg_audit_read *f)
 {
+	const char *slash;
+
 	set_text(&f->has_trace, &f->trace, o->has_trace, o->trace);
 	set_text(&f->has_operation, &f->operation, o->has_operation, o->operation);
 	set_text(&f->has_call, &f->call, o->has_call, o->call);
-	set_text(&f->has_session, &f->session, o->has_session, o->session);
+	/* The record has the id of what session list and acquire print as RUNTIME/ID. */
+	slash = o->has_session ? strrchr(o->session, '/') : NULL;
+	set_text(&f->has_session, &f->session, o->has_session, slash != NULL ? slash + 1 : o->session);
 	set_text(&f->has_principal, &f->principal, o->has_principal, o->principal);
 	set_text(&f->has_tool, &f->tool, o->has_tool, o->tool);
 	set_text(&f->has_grant, &f->grant, o->has_grant, o->grant);

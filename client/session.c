@@ -183,7 +183,7 @@ static const struct {
 	int (*main)(struct session_command *s);
 } words[] = {
 	{ "acquire", "RUNTIME", 2, 2, false, acquire },
-	{ "list", "[RUNTIME], which a gateway needs", 1, 2, false, list },
+	{ "list", "no more than RUNTIME", 1, 2, false, list },
 	{ "show", "SESSION", 2, 2, true, show },
 	{ "release", "SESSION", 2, 2, true, release },
 	{ "operations", "SESSION", 2, 2, true, operations },
@@ -232,7 +232,7 @@ session_main(const struct options *o, int argc, char **argv)
 	if (s.client == NULL)
 		return EXIT_CANNOT;
 	if (i == 1 && o->nwords < 2 && s.client->target.kind != TARGET_LOCAL) {
-		text_say("session list: needs %s", words[i].wants);
+		text_say("session list: needs RUNTIME, where a gateway is asked");
 		caisson_client_destroy(s.client);
 		return EXIT_CANNOT;
 	}

@@ -357,6 +357,7 @@ class Audit(Case):
             ["session.released", session, "for human:al\\x1b", "released", "lease"]])
         self.assertEqual(lines[2][-1], "for human:admin")
         for words, want in ((["--session", "s-00000000000000aa"], 3), (["--session", "s-0"], 0),
+                            (["--session", "shell/s-00000000000000aa"], 3),  # as it is listed
                             (["--principal", "human:admin"], 1),
                             (["--session", "s-00000000000000aa", "--operation", "op-1"], 1)):
             out, _ = self.audit("query", *words, "-o", "jsonl")
