@@ -8,11 +8,28 @@
 #define INBOX_KEEP  LINK_READ_MAX /* bytes of an empty buffer that are worth keeping */
 #define WORD	    4 /* bytes of the length word */
 
+/* Most of many peers are silent at a time: one empty buffer serves them all. */
+static struct inbox spare;
+
 void
 inbox_finish(struct inbox *in)
 {
 	free(in->p);
 	*in = (struct inbox) { 0 };
+}
+
+void
+inbox_rest(struct inbox *in)
+{
+	if (in->p == NULL || inbox_holds(in))
+		return;
+	if (spare.p == NULL) {
+		spare = *in;
+		spare.start = spare.end = 0;
+		*in = (struct inbox) { 0 };
+	} else {
+		inbox_finish(in);
+	}
 }
 
 bool
@@ -43,9 +60,15 @@ wanted_cap(const struct inbox *in)
 int
 inbox_room(struct inbox *in, uint8_t **ret_p, size_t *ret_n)
 {
-	size_t held = in->end - in->start, cap = wanted_cap(in), room;
+	size_t held, cap, room;
 	uint8_t *p;
 
+	if (in->p == NULL) {
+		*in = spare;
+		spare = (struct inbox) { 0 };
+	}
+	held = in->end - in->start;
+	cap = wanted_cap(in);
 	if (held > 0 && in->start > 0)
 		memmove(in->p, in->p + in->start, held);
 	in->start = 0;

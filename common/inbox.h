@@ -1,8 +1,8 @@
 /*
  * inbox: bytes that have been read from a stream, and the frames that are whole in them.
  *
- * Owns one buffer, which grows to what the peer's frames need and shrinks when it is
- * empty.  Starts as zeroes; inbox_finish() releases.  No I/O.
+ * Owns one buffer while bytes are in it, which grows to what the peer's frames need.  Starts as
+ * zeroes; inbox_finish() releases.  No I/O.  Of one thread.
  */
 #ifndef COMMON_INBOX_H
 #define COMMON_INBOX_H
@@ -24,6 +24,11 @@ void inbox_finish(struct inbox *in);
  * before are void after it.  Returns 0 or -ENOMEM.
  */
 int inbox_room(struct inbox *in, uint8_t **ret_p, size_t *ret_n);
+/*
+ * Nothing is read for now: an empty buffer goes, and one of them is kept for whoever reads next.
+ * Frames taken before are void.
+ */
+void inbox_rest(struct inbox *in);
 /* `n` bytes of that room have been filled; `room` is what was offered. */
 void inbox_filled(struct inbox *in, size_t n, size_t room);
 

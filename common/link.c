@@ -47,6 +47,9 @@ struct link {
 
 static const struct link_io system_io = { read, write };
 
+/* An empty out-queue that was let go: most of many links are silent at a time. */
+static struct buf spare;
+
 /* Asks for on_soon(), after everything that is ready in this turn of the loop. */
 static void
 schedule(struct link *l)
@@ -95,8 +98,12 @@ static void
 drop_queue(struct link *l)
 {
 	l->out.n = l->out_sent = 0;
-	if (l->out.cap > KEEP_MAX)
+	if (spare.p == NULL && l->out.cap <= KEEP_MAX && !l->out.failed) {
+		spare = l->out;
+		l->out = (struct buf) { 0 };
+	} else {
 		buf_finish(&l->out);
+	}
 }
 
 static void
@@ -139,10 +146,14 @@ flush(struct link *l)
 
 /* Before a frame is appended: what was written need not be carried along. */
 static void
-compact_queue(struct link *l)
+prepare_queue(struct link *l)
 {
 	size_t queued = link_queued(l);
 
+	if (l->out.p == NULL && !l->out.failed) {
+		l->out = spare;
+		spare = (struct buf) { 0 };
+	}
 	if (l->out_sent == 0 || l->out_sent < queued)
 		return;
 	memmove(l->out.p, l->out.p + l->out_sent, queued);
@@ -185,7 +196,7 @@ link_request(struct link *l, enum msg_type type, const void *m, uint32_t *ret_ms
 	do
 		msgid++;
 	while (pending_get(&l->pending, msgid) >= 0);
-	compact_queue(l);
+	prepare_queue(l);
 	r = queued_frame(l, protocol_request(&l->out, type, msgid, m));
 	if (r < 0)
 		return r;
@@ -201,7 +212,7 @@ link_notify(struct link *l, enum msg_type type, const void *m)
 {
 	if (!can_queue(l))
 		return -EPIPE;
-	compact_queue(l);
+	prepare_queue(l);
 	return queued_frame(l, protocol_notify(&l->out, type, m));
 }
 
@@ -210,7 +221,7 @@ link_reply(struct link *l, enum msg_type type, uint32_t msgid, const void *m)
 {
 	if (!can_queue(l))
 		return -EPIPE;
-	compact_queue(l);
+	prepare_queue(l);
 	return queued_frame(l, protocol_reply(&l->out, type, msgid, m));
 }
 
@@ -222,7 +233,7 @@ link_refuse(
 		return -EPIPE;
 	if (l->handler->on_refused != NULL)
 		l->handler->on_refused(l, code, l->arg);
-	compact_queue(l);
+	prepare_queue(l);
 	return queued_frame(l, protocol_refuse(&l->out, msgid, code, message, retryable));
 }
 
@@ -402,6 +413,7 @@ leave(struct link *l)
 		flush(l);
 	if (!l->ended)
 		tell_drained(l);
+	inbox_rest(&l->in);
 	l->busy = false;
 	if (l->ended)
 		finish(l);

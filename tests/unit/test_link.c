@@ -12,6 +12,7 @@
 
 #include <event2/event.h>
 
+#include "common/inbox.h"
 #include "common/link.h"
 #include "common/pending.h"
 #include "common/util.h"
@@ -1011,6 +1012,37 @@ END_TEST
 
 /* ---- open requests ----------------------------------------------------------------------- */
 
+START_TEST(an_empty_inbox_gives_its_buffer_to_the_next)
+{
+	const uint8_t half[] = { 0, 0, 0, 2, 'a' };
+	struct inbox a = { NULL }, b = { NULL };
+	struct slice frame;
+	uint8_t *first, *p;
+	size_t room;
+
+	ck_assert_int_eq(inbox_room(&a, &first, &room), 0);
+	memcpy(first, half, sizeof(half));
+	inbox_filled(&a, sizeof(half), room);
+	ck_assert_int_eq(inbox_take(&a, &frame), 0);
+	inbox_rest(&a); /* half a frame is not let go */
+	ck_assert(inbox_holds(&a));
+	ck_assert_int_eq(inbox_room(&a, &p, &room), 0);
+	*p = 'b';
+	inbox_filled(&a, 1, room);
+	ck_assert_int_eq(inbox_take(&a, &frame), 1);
+	ck_assert_uint_eq(frame.n, 2);
+	ck_assert_mem_eq(frame.p, "ab", 2);
+	inbox_rest(&a);
+	ck_assert_ptr_null(a.p);
+	ck_assert_int_eq(inbox_room(&b, &p, &room), 0);
+	ck_assert_ptr_eq(p, first);
+	ck_assert_int_eq(inbox_room(&a, &p, &room), 0); /* and another is made */
+	ck_assert_ptr_ne(p, first);
+	inbox_finish(&a);
+	inbox_finish(&b);
+}
+END_TEST
+
 START_TEST(open_requests_are_found_added_and_removed)
 {
 	struct pending p = { 0 };
@@ -1089,6 +1121,7 @@ main(void)
 	tcase_add_test(moods, short_and_interrupted_calls_lose_nothing);
 	tcase_add_test(moods, an_error_of_the_system_ends_the_link);
 	tcase_add_test(moods, a_peer_that_stopped_reading_is_still_heard);
+	tcase_add_test(moods, an_empty_inbox_gives_its_buffer_to_the_next);
 	tcase_add_test(moods, open_requests_are_found_added_and_removed);
 	signal(SIGPIPE, SIG_IGN);
 	for (i = 0; i < countof(cases); i++) {
