@@ -15,17 +15,21 @@ void
 base64_encode(const uint8_t *p, size_t n, char *out)
 {
 	uint32_t v;
-	size_t i;
 
-	for (i = 0; i < n; i += 3, out += 4) {
-		v = (uint32_t)p[i] << 16;
-		v |= i + 1 < n ? (uint32_t)p[i + 1] << 8 : 0;
-		v |= i + 2 < n ? p[i + 2] : 0;
+	for (; n >= 3; n -= 3, p += 3, out += 4) {
+		v = (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2];
 		out[0] = digits[v >> 18];
 		out[1] = digits[v >> 12 & 63];
-		out[2] = i + 1 < n ? digits[v >> 6 & 63] : '=';
-		out[3] = i + 2 < n ? digits[v & 63] : '=';
+		out[2] = digits[v >> 6 & 63];
+		out[3] = digits[v & 63];
 	}
+	if (n == 0)
+		return;
+	v = (uint32_t)p[0] << 16 | (n > 1 ? (uint32_t)p[1] << 8 : 0);
+	out[0] = digits[v >> 18];
+	out[1] = digits[v >> 12 & 63];
+	out[2] = n > 1 ? digits[v >> 6 & 63] : '=';
+	out[3] = '=';
 }
 
 static int

@@ -1,51 +1,48 @@
 #include "common/event_json.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "common/json.h"
 
-static const char *const type_names[] = {
-	[event_type_accepted] = "accepted",
-	[event_type_output] = "output",
-	[event_type_progress] = "progress",
-	[event_type_completed] = "completed",
-	[event_type_failed] = "failed",
-	[event_type_gap] = "gap",
+/* What stands between the number and the body. */
+#define TEXT(text) { text, sizeof(text) - 1 }
+#define HEAD(type) TEXT(",\"type\":\"" #type "\",\"" #type "\":")
+static const struct {
+	const char *text;
+	size_t n;
+} heads[] = {
+	[event_type_accepted] = HEAD(accepted),
+	[event_type_output] = HEAD(output),
+	[event_type_progress] = HEAD(progress),
+	[event_type_completed] = HEAD(completed),
+	[event_type_failed] = HEAD(failed),
+	[event_type_gap] = HEAD(gap),
 };
 
-static void
-add_text(struct buf *out, const char *text)
-{
-	buf_add(out, text, strlen(text));
-}
+#define ADD(out, text) buf_add(out, text, sizeof(text) - 1)
 
 void
 event_json_write(const struct msg_operation_event *e, struct buf *out)
 {
-	const char *type = type_names[e->type];
-	char head[96];
-
-	snprintf(head, sizeof(head),
-	    "{\"sequence\":%" PRIu64 ",\"type\":\"%s\",\"%s\":", e->sequence, type, type);
-	add_text(out, head);
+	ADD(out, "{\"sequence\":");
+	json_write_number(e->sequence, out);
+	buf_add(out, heads[e->type].text, heads[e->type].n);
 	if (e->type == event_type_output) {
-		add_text(out, e->stream == stream_stdout ? "{\"stream\":\"stdout\",\"data\":"
-							 : "{\"stream\":\"stderr\",\"data\":");
+		if (e->stream == stream_stdout)
+			ADD(out, "{\"stream\":\"stdout\",\"data\":");
+		else
+			ADD(out, "{\"stream\":\"stderr\",\"data\":");
 		json_write_base64(e->has_data ? e->data : (struct slice){ NULL, 0 }, out);
-		add_text(out, "}");
+		ADD(out, "}}");
 	} else if (e->has_body) {
 		json_write(e->body, out);
+		ADD(out, "}");
 	} else {
-		add_text(out, "{}");
+		ADD(out, "{}}");
 	}
-	add_text(out, "}");
 }
 
 void
 event_json_write_line(const struct msg_operation_event *e, struct buf *out)
 {
 	event_json_write(e, out);
-	add_text(out, "\n");
+	ADD(out, "\n");
 }

@@ -17,6 +17,15 @@ add_text(struct buf *out, const char *text)
 	buf_add(out, text, strlen(text));
 }
 
+static inline void
+add_byte(struct buf *out, char c)
+{
+	uint8_t *p = buf_room(out, 1);
+
+	if (p != NULL)
+		*p = (uint8_t)c;
+}
+
 static void
 write_escape(struct buf *out, uint32_t c)
 {
@@ -39,6 +48,32 @@ write_escape(struct buf *out, uint32_t c)
 	add_text(out, text);
 }
 
+/* Stands for itself, whatever reads it. */
+static bool
+is_plain(uint8_t c)
+{
+	return c >= ' ' && c < 0x7f && c != '"' && c != '\\';
+}
+
+/* Most strings are plain, and one piece. */
+static bool
+write_plain(struct slice s, struct buf *out)
+{
+	size_t n = 0;
+	uint8_t *p;
+
+	while (n < s.n && is_plain(s.p[n]))
+		n++;
+	if (n < s.n || s.n == 0)
+		return false;
+	p = buf_room(out, s.n + 2);
+	if (p == NULL)
+		return true;
+	p[0] = p[s.n + 1] = '"';
+	memcpy(p + 1, s.p, s.n);
+	return true;
+}
+
 void
 json_write_string(struct slice s, struct buf *out)
 {
@@ -46,14 +81,20 @@ json_write_string(struct slice s, struct buf *out)
 	uint32_t c = 0;
 	int len;
 
+	if (write_plain(s, out))
+		return;
 	buf_add(out, "\"", 1);
 	while (at < s.n) {
+		if (is_plain(s.p[at])) {
+			at++;
+			continue;
+		}
 		len = utf8_next(s.p + at, s.n - at, &c);
 		if (len <=
 		    0) { /* a walk lets none of these pass; never emit them all the same */
 			c = 0xfffd;
 			len = 1;
-		} else if (c != '"' && c != '\\' && !utf8_is_control(c)) {
+		} else if (c > 0x7f && !utf8_is_control(c)) {
 			at += (size_t)len;
 			continue;
 		}
@@ -70,17 +111,25 @@ json_write_string(struct slice s, struct buf *out)
 void
 json_write_base64(struct slice s, struct buf *out)
 {
-	char block[1024];
-	size_t step = sizeof(block) / 4 * 3;
+	size_t n = base64_size(s.n);
+	uint8_t *p = buf_room(out, n + 2);
 
-	buf_add(out, "\"", 1);
-	for (size_t i = 0; i < s.n; i += step) {
-		size_t n = s.n - i < step ? s.n - i : step;
+	if (p == NULL)
+		return;
+	p[0] = p[n + 1] = '"';
+	base64_encode(s.p, s.n, (char *)p + 1);
+}
 
-		base64_encode(s.p + i, n, block);
-		buf_add(out, block, base64_size(n));
-	}
-	buf_add(out, "\"", 1);
+/* Numbers stand in every event: printf() would take longer than all else in one. */
+void
+json_write_number(uint64_t v, struct buf *out)
+{
+	char text[20], *p = text + sizeof(text);
+
+	do
+		*--p = (char)('0' + v % 10);
+	while ((v /= 10) > 0);
+	buf_add(out, p, (size_t)(text + sizeof(text) - p));
 }
 
 static void
@@ -128,40 +177,38 @@ write_container(struct writer *w, const struct value *v, struct slice *s)
 	bool map = v->type == VALUE_MAP;
 	uint32_t i;
 
-	buf_add(w->out, map ? "{" : "[", 1);
+	add_byte(w->out, map ? '{' : '[');
 	w->depth++;
 	for (i = 0; i < v->count; i++) {
 		if (i > 0)
-			buf_add(w->out, ",", 1);
+			add_byte(w->out, ',');
 		write_break(w);
 		if (map) {
 			json_write_string(value_open(s).bytes, w->out);
-			add_text(w->out, w->pretty ? ": " : ":");
+			add_byte(w->out, ':');
+			if (w->pretty)
+				add_byte(w->out, ' ');
 		}
 		write_value(w, s);
 	}
 	w->depth--;
 	if (v->count > 0)
 		write_break(w);
-	buf_add(w->out, map ? "}" : "]", 1);
+	add_byte(w->out, map ? '}' : ']');
 }
 
 static void
 write_value(struct writer *w, struct slice *s)
 {
 	struct value v = value_open(s);
-	char text[32];
 
 	switch (v.type) {
 	case VALUE_NIL: add_text(w->out, "null"); break;
 	case VALUE_BOOL: add_text(w->out, v.boolean ? "true" : "false"); break;
-	case VALUE_UINT:
-		snprintf(text, sizeof(text), "%" PRIu64, v.uint);
-		add_text(w->out, text);
-		break;
-	case VALUE_INT:
-		snprintf(text, sizeof(text), "%" PRId64, v.sint);
-		add_text(w->out, text);
+	case VALUE_UINT: json_write_number(v.uint, w->out); break;
+	case VALUE_INT: /* always below zero: others are VALUE_UINT */
+		buf_add(w->out, "-", 1);
+		json_write_number(-(uint64_t)v.sint, w->out);
 		break;
 	case VALUE_FLOAT: write_real(v.real, w->out); break;
 	case VALUE_STR: json_write_string(v.bytes, w->out); break;

@@ -24,6 +24,7 @@ void json_write_pretty(struct slice value, struct buf *out);
 /* Parts for envelopes that are written by hand. */
 void json_write_string(struct slice s, struct buf *out);
 void json_write_base64(struct slice s, struct buf *out);
+void json_write_number(uint64_t v, struct buf *out);
 
 struct json_bounds {
 	size_t bytes;	 /* when packed */

@@ -25,6 +25,10 @@ enum state {
 	OPERATIONS_ACTIVE,  /* events come */
 };
 
+/* Where each frame is put together; kept, as events come in numbers. */
+static struct buf frame;
+#define FRAME_KEEP (64u << 10) /* bytes of it that are worth that */
+
 struct id {
 	uint8_t n;
 	uint8_t p[ID_MAX];
@@ -61,23 +65,24 @@ id_slice(const struct id *id)
 
 /* ---- to the client ----------------------------------------------------------------------- */
 
+/* Sends what was put together in `frame`, which is empty then. */
 static void
-send_frame(struct operations *o, struct buf *frame)
+send_frame(struct operations *o)
 {
-	if (frame->failed)
+	if (frame.failed)
 		ws_close(o->caller->conn, WS_INTERNAL, "memory is out");
 	else
-		ws_send_text(o->caller->conn, buf_slice(frame));
-	buf_finish(frame);
+		ws_send_text(o->caller->conn, buf_slice(&frame));
+	frame.n = 0;
+	if (frame.failed || frame.cap > FRAME_KEEP)
+		buf_finish(&frame);
 }
 
 static void
 send_error(struct operations *o, struct slice code, struct slice message)
 {
-	struct buf frame = { 0 };
-
 	frame_write_error(&frame, code, message);
-	send_frame(o, &frame);
+	send_frame(o);
 }
 
 /* What breaks the rules of a connection ends it (OP-21, OP-22). */
@@ -249,8 +254,6 @@ operations_on_drained(struct caller *x)
 static void
 on_event(struct operations *o, const struct msg_operation_event *e)
 {
-	struct buf frame = { 0 };
-
 	/* Those of one that was left, or is not admitted yet, are nobody's. */
 	if (o->state != OPERATIONS_ACTIVE ||
 	    !slice_equal(e->operation, id_slice(&o->operation)))
@@ -258,7 +261,7 @@ on_event(struct operations *o, const struct msg_operation_event *e)
 	if (e->type == event_type_completed || e->type == event_type_failed)
 		o->state = OPERATIONS_IDLE;
 	event_json_write(e, &frame);
-	send_frame(o, &frame);
+	send_frame(o);
 	leave_if_idle(o);
 }
 
@@ -303,14 +306,12 @@ on_admission(struct operations *o, const struct message *m)
 static void
 on_aside(struct operations *o, const struct message *m)
 {
-	struct buf frame = { 0 };
-
 	answered_aside(o);
 	if (m->failed) {
 		send_error(o, m->error.code, m->error.message);
 	} else if (m->type == MSG_operation_cancel_reply) {
 		frame_write_cancel(&frame, id_slice(&o->cancelled));
-		send_frame(o, &frame);
+		send_frame(o);
 	}
 }
 
