@@ -119,7 +119,7 @@ add(struct series *s, double product, double base)
 static inline void
 print_series(const char *target, const char *unit, const struct series *s, const char *what)
 {
-	double ratio[PASSES_MAX], low = 1e300, high = 0;
+	double ratio[PASSES_MAX] = { 0 }, low = 1e300, high = 0;
 
 	for (int i = 0; i < s->n; i++) {
 		ratio[i] = s->product[i] / s->base[i];

@@ -24,10 +24,9 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/walk.h"
-#include "tests/bench/bench.h"
+#include "tests/bench/wire.h"
 
 #define CALLS_MAX  10000 /* of one turn: the protocol's ceiling */
-#define FIRST_ID   70000u /* message ids that always take five bytes */
 #define SEGMENT    (256u << 20) /* bytes */
 #define FLIGHT_MAX 32
 
@@ -144,12 +143,6 @@ pack_words(struct buf *b, const char *word)
 	pack_str(b, word);
 }
 
-static struct slice
-slice_buf(const struct buf *b)
-{
-	return (struct slice){ b->p, b->n };
-}
-
 static void
 add_grant(struct buf *out, const char *id, const char *namespace, const char *path,
     const char *action)
@@ -162,8 +155,8 @@ add_grant(struct buf *out, const char *id, const char *namespace, const char *pa
 
 	pack_words(&segments, path);
 	pack_words(&actions, action);
-	c.path = slice_buf(&segments);
-	c.actions = slice_buf(&actions);
+	c.path = buf_slice(&segments);
+	c.actions = buf_slice(&actions);
 	if (protocol_notify(out, MSG_config_grant, &g) < 0 ||
 	    protocol_notify(out, MSG_config_capability, &c) < 0)
 		die("grant");
@@ -191,7 +184,7 @@ config_memfd(const struct world *w)
 	int fd = memfd_create("config", MFD_CLOEXEC);
 
 	pack_schema(&schema);
-	tool.input = slice_buf(&schema);
+	tool.input = buf_slice(&schema);
 	if (protocol_notify(&out, MSG_config_broker, &broker) < 0 ||
 	    protocol_notify(&out, MSG_config_runtime, &runtime) < 0 ||
 	    protocol_notify(&out, MSG_config_provider, &provider) < 0 ||
@@ -217,31 +210,6 @@ config_memfd(const struct world *w)
 
 /* ---- frames ----------------------------------------------------------------------------- */
 
-/* A received frame lies behind its length word in `b`. */
-static void
-receive(int fd, struct buf *b)
-{
-	uint8_t head[4], *p;
-	size_t n;
-
-	read_all(fd, head, 4);
-	n = (size_t)head[0] << 24 | (size_t)head[1] << 16 | (size_t)head[2] << 8 | head[3];
-	b->n = 0;
-	buf_add(b, head, 4);
-	p = buf_room(b, n);
-	if (p == NULL)
-		die("memory");
-	read_all(fd, p, n);
-	b->n = n + 4;
-}
-
-static void
-send_buf(int fd, struct buf *b)
-{
-	write_all(fd, b->p, b->n);
-	b->n = 0;
-}
-
 static void
 say_hello(int fd)
 {
@@ -253,21 +221,6 @@ say_hello(int fd)
 	send_buf(fd, &b);
 	receive(fd, &b);
 	buf_finish(&b);
-}
-
-static void
-put_u32(uint8_t *p, uint32_t v)
-{
-	p[0] = (uint8_t)(v >> 24);
-	p[1] = (uint8_t)(v >> 16);
-	p[2] = (uint8_t)(v >> 8);
-	p[3] = (uint8_t)v;
-}
-
-static uint32_t
-get_u32(const uint8_t *p)
-{
-	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
 /* ---- the worker -------------------------------------------------------------------------- */
@@ -292,7 +245,7 @@ invocation_init(struct invocation *i, struct slice operation, size_t payload)
 	pack_str_n(&arguments, data, payload);
 	pack_str(&arguments, "path");
 	pack_str(&arguments, "docs/report.txt");
-	m.arguments = slice_buf(&arguments);
+	m.arguments = buf_slice(&arguments);
 	*i = (struct invocation){ 0 };
 	if (protocol_request(&i->frame, MSG_tool_invoke, FIRST_ID, &m) < 0)
 		die("invoke");
@@ -441,7 +394,7 @@ answer_init(struct buf *tail, size_t *ret_id, size_t payload)
 
 	memset(data, 'y', payload);
 	pack_str_n(&output, data, payload);
-	m.output = slice_buf(&output);
+	m.output = buf_slice(&output);
 	if (protocol_reply(&frame, MSG_tool_call_reply, FIRST_ID, &m) < 0)
 		die("answer");
 	buf_add(tail, frame.p + 4 + 2 + 5, frame.n - 4 - 2 - 5);
@@ -449,13 +402,6 @@ answer_init(struct buf *tail, size_t *ret_id, size_t payload)
 	buf_finish(&output);
 	buf_finish(&frame);
 	free(data);
-}
-
-/* Bytes of the packed unsigned integer at `p`. */
-static size_t
-uint_width(const uint8_t *p)
-{
-	return *p < 0x80 ? 1 : *p == 0xcc ? 2 : *p == 0xcd ? 3 : 5;
 }
 
 /* Appends the answer to the frame at `p`. */
@@ -507,14 +453,6 @@ provider_process(const struct world *w, int fd)
 }
 
 /* ---- supervisor, ledger, client ----------------------------------------------------------- */
-
-static void
-pair(int type, int fds[2], bool second_nonblocking)
-{
-	if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, fds) < 0 ||
-	    (second_nonblocking && fcntl(fds[1], F_SETFL, O_NONBLOCK) < 0))
-		die("socketpair");
-}
 
 static void
 tell(const struct world *w, struct control c, const int *fds, unsigned n)
