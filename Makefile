@@ -210,7 +210,7 @@ demo: deps					## watch an untrusted program do work, and fail at the rest
 # The SDK for JavaScript has tests of its own, which skip where there is no Node.js, and so do
 # those that compare with other implementations of JSON Schema, and that use others' clients.
 test: packages += nodejs json-schema-test-suite python3-jsonschema python3-yaml curl openssl \
-	python3-websockets
+	python3-websockets python3-wsproto
 test: deps					## run all tests; T=name for the ones of that name
 	$Q$(MAKE) --no-print-directory $(jobs) check
 
