@@ -226,25 +226,12 @@ on_ready(evutil_socket_t fd, short events, void *arg)
 {
 	struct following *w = arg;
 	struct caisson_error error;
-	int r;
 
 	(void)fd;
 	(void)events;
-	r = caisson_session_step(w->f->session, &error);
-	if (r == 0) {
-		pump(w);
-	} else {
-		struct msg_operation_event e;
-		struct caisson_error ignored;
-
-		/* What came before the end is shown before it. */
-		w->f->session->lost = false;
-		while (!w->ended && session_next(w->f->session, &e, &ignored) == 1)
-			on_event(w, &e);
-		w->f->session->lost = true;
-		if (!w->ended)
-			lost(w, &error);
-	}
+	/* What came before a failure is shown before it. */
+	caisson_session_step(w->f->session, &error);
+	pump(w);
 	settle(w);
 }
 

@@ -355,17 +355,28 @@ channel_step(struct channel *ch, struct caisson_error *error)
 	return channel_step_write(ch, error);
 }
 
-int
-channel_wait(struct channel *ch, uint64_t at_ms, struct caisson_error *error)
+bool
+channel_is_pending(const struct channel *ch)
 {
-	int r;
+	return ch->ssl != NULL && ch->connected && SSL_pending(ch->ssl) > 0;
+}
 
-	if (ch->ssl != NULL && ch->connected && SSL_pending(ch->ssl) > 0)
-		return 1;
-	r = wait_fd(ch->fd, channel_poll(ch), at_ms);
+int
+channel_wait_for(int fd, short events, uint64_t at_ms, struct caisson_error *error)
+{
+	int r = wait_fd(fd, events, at_ms);
+
 	if (r < 0)
 		return error_set(error, "transport", "poll: %s", strerror(-r));
 	return r > 0;
+}
+
+int
+channel_wait(struct channel *ch, uint64_t at_ms, struct caisson_error *error)
+{
+	if (channel_is_pending(ch))
+		return 1;
+	return channel_wait_for(ch->fd, channel_poll(ch), at_ms, error);
 }
 
 struct slice

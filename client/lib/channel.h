@@ -53,6 +53,10 @@ short channel_poll(const struct channel *ch);
 int channel_step(struct channel *ch, struct caisson_error *error);
 /* Only writes. */
 int channel_step_write(struct channel *ch, struct caisson_error *error);
+/* TLS holds bytes that have come already: there is something to step whatever poll(2) says. */
+bool channel_is_pending(const struct channel *ch);
+/* As poll(2) for one descriptor, until `at_ms`, 0: for ever.  1; 0: the time is over; -1. */
+int channel_wait_for(int fd, short events, uint64_t at_ms, struct caisson_error *error);
 /* Waits until there is something to step, at most until `at_ms` (0: for ever).  1; 0: the time
  * is over; -1. */
 int channel_wait(struct channel *ch, uint64_t at_ms, struct caisson_error *error);

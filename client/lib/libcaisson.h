@@ -228,8 +228,9 @@ int caisson_send_start(struct caisson_session *s, const struct caisson_operation
     struct caisson_error *error);
 /* The descriptor, until the session is closed, and what to poll(2) it for, right now. */
 int caisson_session_fd(const struct caisson_session *s);
-short caisson_session_poll(const struct caisson_session *s);
-/* Reads and writes what goes without waiting.  0 or -1. */
+short caisson_session_poll(struct caisson_session *s);
+/* Reads and writes what goes without waiting.  0 or -1: either way caisson_session_next() still
+ * hands out what came before. */
 int caisson_session_step(struct caisson_session *s, struct caisson_error *error);
 /*
  * Once for each descriptor that was ready, until it is 0: as caisson_receive() without waiting,

@@ -191,13 +191,15 @@ next_locked(
 		note(s, ret);
 		return 1;
 	}
+	if (s->broken)
+		return error_set(error, "transport", "the connection is lost");
 	r = s->wire->ops->next(s->wire, &in, error);
 	if (r < 0) {
-		s->lost = true;
+		s->lost = s->broken = true;
 		return -1;
 	}
 	if (r == 0)
-		return 0;
+		return s->lost ? error_set(error, "transport", "the connection was closed") : 0;
 	if (in.refused) {
 		*error = in.refusal;
 		s->active = false;
@@ -215,8 +217,7 @@ session_next(
 	int r;
 
 	pthread_mutex_lock(&s->lock);
-	r = s->lost ? error_set(error, "transport", "the connection is lost")
-		    : next_locked(s, ret, error);
+	r = next_locked(s, ret, error);
 	pthread_mutex_unlock(&s->lock);
 	return r;
 }
@@ -229,11 +230,23 @@ caisson_session_step(struct caisson_session *s, struct caisson_error *error)
 	pthread_mutex_lock(&s->lock);
 	r = s->lost ? error_set(error, "transport", "the connection is lost")
 		    : channel_step(s->wire->ch, error);
-	if (r == 0 && s->wire->ch->ended && channel_input(s->wire->ch).n <= s->wire->held)
-		r = error_set(error, "transport", "the connection was closed");
-	s->lost |= r < 0;
+	s->lost |= r < 0 || s->wire->ch->ended;
 	pthread_mutex_unlock(&s->lock);
 	return r;
+}
+
+/* The lease's thread may write meanwhile: only the descriptor is waited for without the lock. */
+static int
+wait_more(struct caisson_session *s, uint64_t at_ms, struct caisson_error *error)
+{
+	bool pending;
+	short events;
+
+	pthread_mutex_lock(&s->lock);
+	pending = channel_is_pending(s->wire->ch);
+	events = channel_poll(s->wire->ch);
+	pthread_mutex_unlock(&s->lock);
+	return pending ? 1 : channel_wait_for(s->wire->ch->fd, events, at_ms, error);
 }
 
 /* As session_next(), but waits until `at_ms` (0: for ever). */
@@ -247,12 +260,11 @@ wait_next(struct caisson_session *s, uint64_t at_ms, struct msg_operation_event 
 		r = session_next(s, ret, error);
 		if (r != 0)
 			return r;
-		if (caisson_session_step(s, error) < 0)
-			return -1;
+		caisson_session_step(s, error); /* what came before a failure is told first */
 		r = session_next(s, ret, error);
 		if (r != 0)
 			return r;
-		r = channel_wait(s->wire->ch, at_ms, error);
+		r = wait_more(s, at_ms, error);
 		if (r <= 0)
 			return r;
 	}
@@ -411,7 +423,12 @@ caisson_session_fd(const struct caisson_session *s)
 }
 
 short
-caisson_session_poll(const struct caisson_session *s)
+caisson_session_poll(struct caisson_session *s)
 {
-	return channel_poll(s->wire->ch);
+	short events;
+
+	pthread_mutex_lock(&s->lock);
+	events = channel_poll(s->wire->ch);
+	pthread_mutex_unlock(&s->lock);
+	return events;
 }

@@ -16,7 +16,8 @@ struct caisson_session {
 	struct caisson_sandbox *sandbox;
 	pthread_mutex_t lock; /* over wire, lost, closing */
 	struct wire *wire;
-	bool lost; /* the connection is of no use any more */
+	bool lost; /* the connection is over: what came before that is still told */
+	bool broken; /* it said what nobody may say: nothing more of it is believed */
 	/* the thread that renews the lease */
 	pthread_t thread;
 	pthread_cond_t wake;

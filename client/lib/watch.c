@@ -23,19 +23,19 @@ on_ready(evutil_socket_t fd, short events, void *arg)
 	struct caisson_error error = { .code = "" };
 	struct caisson_event event;
 	bool gone = false;
-	int r, stepped;
+	int r = 0;
 
 	(void)fd;
 	(void)events;
 	s->gone = &gone;
 	/* What came before the end is told before it. */
-	stepped = caisson_session_step(s, &error);
+	caisson_session_step(s, &error);
 	while (!gone && (r = caisson_session_next(s, &event, &error)) > 0)
 		s->fn(s, r == 1 ? &event : NULL, r == 1 ? NULL : &error, false, s->arg);
 	if (gone)
 		return;
 	s->gone = NULL;
-	if (stepped < 0 || s->lost) {
+	if (r < 0) {
 		event_del(s->readable);
 		event_del(s->writable);
 		s->fn(s, NULL, &error, true, s->arg);

@@ -386,6 +386,23 @@ class Sessions(unittest.TestCase):
         self.assertRegex(heads[0], r"^worker +a\\x1b +1 +7 +2 +0\.0% +3\.0MiB$")
         self.assertNotRegex(heads[1], r" 0\.0% ")
 
+    def test_a_program_with_an_event_loop_is_told_everything_before_the_end(self):
+        """OP-21, OP-24, OP-27: of a refusal, of each event, and then of the lost connection."""
+        def script(peer, method, params, msgid):
+            peer.refuse(msgid, "resource_exhausted", "full")
+            msgid, _ = peer.expect("operation.submit")
+            peer.reply(msgid, operation="op-1")
+            event(peer, "op-1", 1, "accepted", operationID="op-1")
+            event(peer, "op-1", 2, "output", stream="stdout", data=b"last")
+
+        daemon = self.with_session(script)
+        self.session = {**SESSION, "leaseMs": 60000, "leaseUntil": 5}
+        done = subprocess.run([program("program/client_watch"), daemon.path, ID], capture_output=True,
+                              text=True, timeout=TIMEOUT)
+        self.assertEqual(done.stdout.splitlines(), [
+            "refused resource_exhausted", "second usage", "event 1", "event 2", "lost transport"])
+        self.assertEqual((done.returncode, said(done.stderr)), (0, ""))
+
     def test_what_answers_like_no_broker_is_refused(self):
         def script(peer, method, params, msgid):
             peer.send_raw(b"\0\0\0\x01\xc1")
