@@ -205,8 +205,9 @@ workspace_on_refused(struct child *c, const struct control *m)
 {
 	struct workspace *w = workspace_of(c);
 
-	log_warn("nobody can serve the workspace of %s: %s: %s", w->sandbox->id,
-	    layer_name(m->layer), strerror(m->error));
+	if (!w->leaving && !w->stopping) /* else it was refused because we were done with it */
+		log_warn("nobody can serve the workspace of %s: %s: %s", w->sandbox->id,
+		    layer_name(m->layer), strerror(m->error));
 	w->starts = STARTS_MAX; /* it would be refused again */
 	if (c->link != NULL)
 		link_close(c->link);

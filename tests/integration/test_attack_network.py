@@ -5,6 +5,7 @@ import json
 import resource
 import select
 import unittest
+import urllib.parse
 
 import real
 from attack_network_lab import ALICE, BASE, BOB, Case, OTHER, digest
@@ -328,6 +329,144 @@ class Places(Case):
         for raw in silent[::2]:
             raw.send(b"GET / HTTP/1.1\r\n")
         self.alive()
+
+
+PLANT = """
+ln -s / up; ln -s {0} out; ln -s {0}/secret sec; ln -s /workspace self; ln -s loop loop
+mkfifo fifo; mkdir d; ln -s .. d/up; echo ok >ok; ln ok hard; chmod 755 ok
+python3 -c "
+import os
+for name in (b'nl\\nname', b'esc\\x1b[2J', b'bad\\xff', b'sur\\xed\\xa0\\x80', b'\\xc3\\xa9',
+             b'n' * 255):
+    open(name, 'w')
+with open('sparse', 'wb') as f:
+    f.truncate(1 << 40)
+os.makedirs('deep')
+os.chdir('deep')
+for _ in range(300):
+    os.mkdir('x' * 200)
+    os.chdir('x' * 200)
+"
+chmod 0 d deep
+"""
+
+
+class Files(Case):
+    """What a command leaves in its workspace, for who looks at it from outside."""
+
+    def setUp(self):
+        super().setUp()
+        self.host = self.dir / "host"
+        self.host.mkdir()
+        self.host.chmod(0o777)
+        self.secret = self.host / "secret"
+        self.secret.write_text("host")
+        self.secret.chmod(0o666)
+        self.daemon()
+        self.s = self.acquire()
+        self.assertEqual(self.shell(self.s, PLANT.format(self.host)), (0, ""))
+
+    def of(self, what, path, **headers):
+        path = urllib.parse.quote(path)
+        return self.ask("GET", f"{BASE}/{self.s}/files{what}?path={path}", ALICE, **headers)
+
+    def test_no_link_is_followed_and_nothing_blocks(self):
+        for path in ("up/etc/passwd", "out/secret", "sec", "self/ok", "loop", "d/up/ok", "fifo",
+                     "../x", "/etc/passwd", ".", "..", "d/../ok", "ok/", "ok/x", "n" * 256,
+                     "a/" * 2000 + "a", "a" * 4097, "ok\n", "ok\x1b", "ok\0"):
+            self.assertIn(self.of("/content", path)[0], (400, 403, 404, 409, 413), path)
+        self.assertEqual(self.of("/content", "hard"), (200, b"ok\n"))
+        self.assertEqual(self.of("/stat", "fifo")[1]["type"], "other")
+        self.assertEqual(self.of("/stat", "sec")[1]["type"], "symlink")
+        self.assertEqual(self.of("/stat", "sparse")[1]["size"], 1 << 40)
+        self.assertEqual(self.of("/content", "sparse")[0], 413)
+        self.assertEqual(self.of("/content", "sparse", Range="bytes=-3"), (206, bytes(3)))
+        self.assertEqual(self.of("/content", "sparse", Range=f"bytes={1 << 40}-")[0], 416)
+
+    def test_names_in_a_list_are_names(self):
+        status, page = self.ask("GET", f"{BASE}/{self.s}/files?limit=1000", ALICE)
+        self.assertEqual(status, 200)
+        names = [e["name"] for e in page["entries"]]
+        self.assertIn("n" * 255, names)
+        self.assertIn("\u00e9", names)
+        self.assertFalse([n for n in names if any(ord(c) < 32 for c in n) or "\ufffd" in n])
+
+    def test_no_change_reaches_out_of_it(self):
+        ws = self.ws(self.s)
+        for operation in ({"writeFile": {"path": "up/tmp/x", "data": "eA=="}},
+                          {"writeFile": {"path": "out/y", "data": "eA=="}},
+                          {"writeFile": {"path": "sec", "data": "eA=="}},
+                          {"writeFile": {"path": "sec", "data": "eA==", "append": True}},
+                          {"writeFile": {"path": "fifo", "data": "eA==", "append": True}},
+                          {"createDirectory": {"path": "out/x/y", "recursive": True}},
+                          {"deleteFile": {"path": "out/secret"}},
+                          {"deleteFile": {"path": "../secret"}},
+                          {"renameFile": {"from": "ok", "to": "out/ok"}},
+                          {"renameFile": {"from": "out/secret", "to": "s"}},
+                          {"writeFile": {"path": "d/up/x", "data": "eA=="}}):
+            event, _ = ws.run(**operation)
+            self.assertIn(event["type"], ("failed", "error"), operation)
+        for path in ("deep", "out", "self", "d"):  # links themselves, and what is in directories
+            event, _ = ws.run(deleteFile={"path": path, "recursive": True})
+            self.assertEqual(event["type"], "completed", event)
+        self.untouched()
+
+    def untouched(self):
+        self.assertEqual(self.secret.read_text(), "host")
+        self.assertEqual(list(self.host.iterdir()), [self.secret])
+
+    def test_a_release_removes_what_is_in_it_and_nothing_else(self):
+        self.assertEqual(self.shell(self.s, "chmod 0 /workspace")[0], 0)
+        self.assertEqual(self.ask("DELETE", f"{BASE}/{self.s}?wait=true", ALICE)[1]["state"],
+                         "closed")
+        real.wait_for(lambda: not list(self.state.glob("namespaces/default/workspaces/*")),
+                      "the workspace is gone")
+        self.untouched()
+
+
+OUTLIVE = """python3 -c "
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        for fd in (0, 1, 2):
+            os.close(fd)
+        while True:
+            open('tick', 'a').write('.')
+            time.sleep(0.001)
+    os._exit(0)
+while not os.path.exists('tick'):
+    time.sleep(0.001)
+"
+"""
+
+
+class Commands(Case):
+    def test_nothing_of_a_command_outlives_it_or_sees_another_s(self):
+        self.daemon()
+        s, other = self.acquire(ALICE), self.acquire(BOB)
+        self.assertEqual(self.shell(other, "echo x >secret", BOB)[0], 0)
+        self.assertEqual(self.shell(s, OUTLIVE)[0], 0)
+        first = self.shell(s, "wc -c <tick; find / -name secret 2>/dev/null; "
+                              f"grep -c {other[2:]} /proc/self/mountinfo")
+        self.assertEqual(first, (1, first[1].split()[0] + "\n0\n"))
+        self.alive()
+        self.assertEqual(self.shell(s, "wc -c <tick"), (0, first[1].split()[0] + "\n"))
+        port = self.address.rpartition(":")[2]
+        self.assertIn("Error", self.shell(s, "python3 -c \"import socket; socket."
+                                          f"create_connection(('127.0.0.1', {port}))\" 2>&1")[1])
+
+    def test_who_reads_and_releases_at_once_does_not_fill_the_log(self):
+        d = self.daemon()
+        before = d.stderr()
+        for _ in range(8):
+            s = self.acquire()
+            raw = self.raw()
+            raw.send(raw.line("GET", f"{BASE}/{s}/files", ALICE))
+            self.assertEqual(self.ask("DELETE", f"{BASE}/{s}?mode=immediate&wait=true",
+                                      ALICE)[0], 200)
+            self.assertIn(raw.answer()[0], (200, 404, 409, 503))
+        self.assertEqual(d.stderr(), before)
 
 
 if __name__ == "__main__":
