@@ -272,6 +272,14 @@ attach_by_key(struct client *c, uint32_t msgid, const struct msg_operation_submi
 	return no != NULL;
 }
 
+static void
+operation_on_room(void *arg)
+{
+	struct operation *op = arg;
+
+	pipe_resume(&op->session->worker);
+}
+
 int
 attach_submitter(struct operation *op, struct client *c)
 {
@@ -289,7 +297,11 @@ attach_submitter(struct operation *op, struct client *c)
 		}
 	}
 	op->feed = feed_create(op->broker->feeds, &sb->feeds, op->id, op->kind);
-	return op->feed != NULL ? subscriber_create(op->feed, c, 0, &s) : -ENOMEM;
+	if (op->feed == NULL)
+		return -ENOMEM;
+	op->feed->on_room = operation_on_room;
+	op->feed->arg = op;
+	return subscriber_create(op->feed, c, 0, &s);
 }
 
 void

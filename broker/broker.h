@@ -58,6 +58,7 @@
 #include "broker/escalations.h"
 #include "broker/grants.h"
 #include "broker/journal.h"
+#include "broker/pace.h"
 #include "broker/principal.h"
 #include "broker/replay.h"
 #include "broker/standing.h"
@@ -335,6 +336,7 @@ struct client {
 	LIST_HEAD(, request) requests; /* for files: workspace_requests.c */
 	TAILQ_HEAD(, subscriber) subscriptions; /* operations in sessions that it follows */
 	unsigned nsubscriptions;
+	struct pace pace; /* at which it reads, as what it follows sees it */
 	unsigned noperations; /* of which it alone gets the events: operation.client */
 	TAILQ_ENTRY(client) entry; /* broker.clients */
 };
@@ -535,7 +537,8 @@ void operation_output(struct operation *op, enum stream stream, const uint8_t *p
  * Again after an outage, in which nothing could be asked for.
  */
 void operation_renew_block(struct operation *op);
-/* False while a client's queue is too long for more output, or there are no numbers for it. */
+/* False while a client's queue is too long for more output, those who follow it have not been
+ * handed what it has, or there are no numbers for it: pipe_resume() is called in time. */
 bool operation_may_output(const struct operation *op);
 
 /*

@@ -7,6 +7,7 @@
 #define RING_MIN 8 /* places of a log that holds anything */
 
 struct event {
+	uint64_t at; /* log.appended before it */
 	uint32_t n; /* bytes of its body */
 	uint8_t type;
 	uint8_t stream;
@@ -52,6 +53,7 @@ static void
 log_leave(struct event_log *log)
 {
 	TAILQ_REMOVE(&log->store->open[log->class], log, place);
+	log->store->nopen--;
 }
 
 /* Before `bytes` of it are changed to what they are now: it held `before`. */
@@ -71,6 +73,7 @@ log_move(struct event_log *log, uint64_t before)
 		return;
 	log->class = class;
 	TAILQ_INSERT_TAIL(&s->open[class], log, place);
+	s->nopen++;
 	if (class > s->top)
 		s->top = class;
 }
@@ -121,8 +124,10 @@ log_drop_first(struct event_log *log)
 	log_move(log, before);
 	if (log->has_ended && log_count(log) == 1)
 		TAILQ_REMOVE(&log->store->full, log, place);
-	else if (log->has_ended && log_count(log) == 0)
+	if (log->has_ended && log_count(log) == 0) {
 		TAILQ_REMOVE(&log->store->ended, log, ending);
+		log->store->last_bytes -= cost;
+	}
 }
 
 /* ---- a log ---------------------------------------------------------------------------- */
@@ -184,6 +189,8 @@ event_log_append(struct event_log *log, const struct msg_operation_event *e)
 		log->first = ++log->next;
 		return;
 	}
+	kept->at = log->appended;
+	log->appended += kept->n + EVENT_COST;
 	*ring_at(log, log->next) = kept;
 	log->next++;
 	log->bytes += kept->n + EVENT_COST;
@@ -203,8 +210,10 @@ event_log_end(struct event_log *log, uint64_t now_ms)
 	log->ended_at_ms = now_ms;
 	if (log_count(log) > 1)
 		TAILQ_INSERT_TAIL(&s->full, log, place);
-	if (log_count(log) > 0)
-		TAILQ_INSERT_TAIL(&s->ended, log, ending);
+	if (log_count(log) == 0)
+		return;
+	TAILQ_INSERT_TAIL(&s->ended, log, ending);
+	s->last_bytes += (*ring_at(log, log->next - 1))->n + EVENT_COST;
 }
 
 bool
@@ -245,13 +254,43 @@ store_richest(struct event_store *s)
 	return TAILQ_FIRST(&s->ended);
 }
 
+static uint64_t
+own_bound(const struct event_log *log, uint64_t least_bytes)
+{
+	uint64_t bytes = log->store->limits.operation_bytes;
+
+	return bytes > least_bytes ? bytes : least_bytes;
+}
+
+uint64_t
+event_log_behind(const struct event_log *log, uint64_t next)
+{
+	if (next >= log->next)
+		return 0;
+	return next <= log->first ? log->bytes : log->appended - (*ring_at(log, next))->at;
+}
+
+/* Which of those of the highest magnitude is the one that goes is not said: hence the half. */
+uint64_t
+event_log_room(const struct event_log *log, uint64_t least_bytes)
+{
+	const struct event_store *s = log->store;
+	uint64_t own = own_bound(log, least_bytes), part = 0;
+	size_t n = s->nopen + (log->bytes == 0);
+
+	if (s->limits.total_bytes > s->last_bytes)
+		part = (s->limits.total_bytes - s->last_bytes) / (2 * n);
+	return own < part ? own : part;
+}
+
 void
-event_log_trim(struct event_log *log)
+event_log_trim(struct event_log *log, uint64_t least_bytes)
 {
 	struct event_store *s = log->store;
+	uint64_t bound = own_bound(log, least_bytes);
 	size_t least = log->has_ended ? 1 : 0;
 
-	while (log->bytes > s->limits.operation_bytes && log_count(log) > least)
+	while (log->bytes > bound && log_count(log) > least)
 		log_drop_first(log);
 	while (s->bytes > s->limits.total_bytes)
 		log_drop_first(store_richest(s));

@@ -27,7 +27,7 @@
 #include "common/protocol.h"
 
 /* bytes that an event costs beside its body: its header, its place, the allocator's part */
-#define EVENT_COST 48
+#define EVENT_COST 56
 #define EVENT_LOG_CLASSES 64 /* of logs, by the magnitude of what they hold */
 
 struct event_log;
@@ -44,6 +44,8 @@ struct event_store {
 	uint64_t bytes; /* of all logs */
 	struct event_logs open[EVENT_LOG_CLASSES]; /* not ended, and not empty */
 	unsigned top; /* no class above it has any */
+	size_t nopen; /* logs in `open` */
+	uint64_t last_bytes; /* of the last events of those that have ended */
 	struct event_logs full; /* ended, more than one event, in the order of ending */
 	struct event_logs ended; /* ended, and not empty, likewise */
 };
@@ -52,6 +54,7 @@ struct event_log {
 	struct event_store *store;
 	uint64_t first, next; /* numbers of the first that is kept, and of the next to come */
 	uint64_t bytes;
+	uint64_t appended; /* bytes of all there ever were */
 	struct event **ring; /* of `cap`, a power of two; the event `n` is at n mod cap */
 	size_t cap;
 	unsigned class; /* while it is open and not empty */
@@ -76,8 +79,17 @@ void event_log_init(struct event_log *log, struct event_store *s, uint64_t next)
 void event_log_finish(struct event_log *log);
 /* Copies `e`, whose sequence is log->next. */
 void event_log_append(struct event_log *log, const struct msg_operation_event *e);
-/* Drops what is over a bound, this log's and all logs': after an event was handed out. */
-void event_log_trim(struct event_log *log);
+/* Drops what is over a bound, this log's and all logs': after an event was handed out.  Its own
+ * bound is at least `least_bytes`: that much of it is on its way to somebody. */
+void event_log_trim(struct event_log *log, uint64_t least_bytes);
+/* Bytes of those that are kept, from the event `next` on. */
+uint64_t event_log_behind(const struct event_log *log, uint64_t next);
+/*
+ * What of the log surely stays, from its end, whatever the others append: no more than its own
+ * bound, or `least_bytes`; nor than half of its part of the whole, as it is the front of a log
+ * of at least that size that goes.
+ */
+uint64_t event_log_room(const struct event_log *log, uint64_t least_bytes);
 /* The last event was appended.  Once. */
 void event_log_end(struct event_log *log, uint64_t now_ms);
 /* Drops every event. */

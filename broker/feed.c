@@ -78,6 +78,63 @@ feed_find(const struct feeds *fs, struct slice id)
 	return f;
 }
 
+/* ---- who is waited for ---------------------------------------------------------------- */
+
+bool
+feed_may_append(struct feed *f)
+{
+	struct ahead a;
+
+	subscribers_pump(f);
+	subscribers_ahead(f, &a);
+	if (a.has_room || a.until_ms == 0 ||
+	    event_log_behind(&f->log, a.next) + FEED_SPARE_BYTES <=
+		event_log_room(&f->log, FEED_FLIGHT_BYTES))
+		return true;
+	f->held = true;
+	alarm_set(f->all->broker->alarms, &f->alarm, a.until_ms);
+	return false;
+}
+
+static void
+feed_on_alarm(void *arg)
+{
+	struct feed *f = arg;
+
+	broker_tick(f->all->broker);
+	if (f->held && feed_may_append(f) && feed_let_go(f) && f->on_room != NULL)
+		f->on_room(f->arg);
+}
+
+void
+feed_wake(struct feed *f)
+{
+	if (f->held)
+		alarm_set(f->all->broker->alarms, &f->alarm, f->all->broker->now_ms);
+}
+
+bool
+feed_let_go(struct feed *f)
+{
+	bool held = f->held;
+
+	alarm_clear(&f->alarm);
+	f->held = false;
+	return held;
+}
+
+/* What waits for its clients is dropped with the rest only when none of them is waited for. */
+static void
+feed_trim(struct feed *f)
+{
+	struct ahead a;
+	uint64_t behind;
+
+	subscribers_ahead(f, &a);
+	behind = event_log_behind(&f->log, a.least);
+	event_log_trim(&f->log, behind < FEED_FLIGHT_BYTES ? behind : FEED_FLIGHT_BYTES);
+}
+
 /* ---- the life of one ------------------------------------------------------------------ */
 
 static struct feed *
@@ -94,6 +151,7 @@ feed_make(struct feeds *fs, struct feed_list *l, const char *id, uint64_t next)
 	f->list = l;
 	memcpy(f->id, id, strlen(id));
 	f->number = ++fs->last_number;
+	f->alarm = (struct alarm){ .fn = feed_on_alarm, .arg = f };
 	event_log_init(&f->log, &fs->store, next);
 	TAILQ_INIT(&f->subscribers);
 	table_put(&fs->by_id, hash_of(slice_of(f->id)), f);
@@ -119,6 +177,7 @@ feed_destroy(struct feed *f)
 
 	event_log_finish(&f->log);
 	subscribers_finish(f);
+	feed_let_go(f);
 	if (feed_has_ended(f))
 		f->list->nended--;
 	if (feed_has_ended(f) && f->list != &fs->loose) {
@@ -175,7 +234,7 @@ feed_append(struct feed *f, struct msg_operation_event *e)
 {
 	event_log_append(&f->log, e);
 	subscribers_pump(f);
-	event_log_trim(&f->log);
+	feed_trim(f);
 }
 
 /* ---- its end -------------------------------------------------------------------------- */
@@ -233,10 +292,12 @@ feed_end(struct feed *f, const struct past *p, struct msg_operation_event *e)
 	event_log_append(log, e);
 	f->past = *p;
 	f->ended_at_ms = clock_wall_ms();
+	feed_let_go(f);
+	f->on_room = NULL;
 	subscribers_pump(f);
 	feed_settle(f);
 	feed_check(f);
-	event_log_trim(log);
+	feed_trim(f);
 }
 
 int
@@ -255,7 +316,7 @@ feeds_keep(struct feeds *fs, struct feed_list *l, const char *id, const struct p
 		f->ended_at_ms = clock_wall_ms();
 	}
 	feed_settle(f);
-	event_log_trim(&f->log);
+	event_log_trim(&f->log, 0);
 	return 0;
 }
 

@@ -4,9 +4,10 @@
  * Owns a feed for each operation in a session, from its submission until its session is
  * forgotten, and one for each of the last operations without a session that have ended.  A feed is
  * the operation's event log (event_log.h), the clients that follow it (subscriber.h), and the
- * facts that operation.show tells.  An operation appends to its feed and waits for nobody; what
- * the log has dropped is named by a gap, and an ending that it has dropped is told as the record
- * has it (past.h).  OP-17, OP-26, OP-40.
+ * facts that operation.show tells.  An operation that asks feed_may_append() before it reads more
+ * of its output waits for the fastest client that follows it and reads (pace.h), and for nobody
+ * else; what the log has dropped is named by a gap, and an ending that it has dropped is told as
+ * the record has it (past.h).  OP-17, OP-26, OP-40.
  */
 #ifndef BROKER_FEED_H
 #define BROKER_FEED_H
@@ -18,6 +19,7 @@
 
 #include "broker/authority/table.h"
 #include "broker/event_log.h"
+#include "broker/pace.h"
 #include "broker/past.h"
 #include "common/alarm.h"
 
@@ -25,6 +27,15 @@
 #define FEEDS_LOOSE_MAX	  64 /* of operations without a session, which have ended */
 #define FEEDS_LIST_MAX	  1024 /* of one session's operations, that have ended */
 #define FEEDS_ENDED_MAX	  65536 /* of all; about 500 bytes each, without events */
+/*
+ * Bytes of events that are kept, whatever the log's bound, while a client that is waited for has
+ * yet to be handed them: so that several who read equally fast, in turns, cost each other
+ * nothing.  None of them is ahead of another by more than its window and its socket hold.
+ */
+#define FEED_FLIGHT_BYTES (1u << 20)
+/* Of a log for those behind the fastest, and for what does not ask: a chunk of each stream at an
+ * operation's end, and events that are not output. */
+#define FEED_SPARE_BYTES (768u << 10)
 
 struct broker;
 struct client;
@@ -51,6 +62,11 @@ struct feed {
 	struct event_log log;
 	TAILQ_HEAD(, subscriber) subscribers;
 	unsigned nsubscribers;
+	struct pace_credit credit;
+	void (*on_room)(void *arg); /* while it is open; NULL: nobody waits */
+	void *arg;
+	bool held; /* on_room is owed */
+	struct alarm alarm; /* while it is: when to look again */
 	TAILQ_ENTRY(feed) entry; /* list.feeds */
 	TAILQ_ENTRY(feed) ended; /* feeds.ended, of one in a session that has ended */
 };
@@ -94,6 +110,15 @@ void feed_admit(struct feed *f);
 void feed_refuse(struct feed *f, const char *code, const char *message);
 /* It has left its queue. */
 void feed_begin(struct feed *f);
+/*
+ * May more output be read?  False if that would cost events that the fastest client who follows
+ * it and reads has not been handed: then f->on_room is called, once, from the loop.
+ */
+bool feed_may_append(struct feed *f);
+/* Somebody who follows it has read, or is gone: looks again, from the loop. */
+void feed_wake(struct feed *f);
+/* It waits no more.  True if it did: on_room is not owed any more. */
+bool feed_let_go(struct feed *f);
 /* One event, numbered; not the last. */
 void feed_append(struct feed *f, struct msg_operation_event *e);
 /* The last event: from here on it is not its operation's any more. */

@@ -57,6 +57,8 @@ operation_may_output(const struct operation *op)
 {
 	if (op->sequence + BLOCK_RESERVE >= op->block_end)
 		return false;
+	if (op->feed != NULL)
+		return feed_may_append(op->feed);
 	return op->client == NULL || link_queued(op->client->link) < OUTPUT_QUEUE_MAX;
 }
 
@@ -552,6 +554,8 @@ operation_end(struct operation *op, enum ending ending)
 	if (op->ended) /* an outage of the journal, noticed on the way */
 		return;
 	op->ended = true;
+	if (op->feed != NULL && feed_let_go(op->feed))
+		pipe_resume(&op->session->worker);
 	/* Who has asked a person has ended its turn; what ended the runtime came after
 	 * (D-2). */
 	op->ending = op->turn != NULL && op->turn->ask != NULL ? ENDING_completed : ending;

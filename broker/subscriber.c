@@ -36,6 +36,7 @@ subscriber_create(struct feed *f, struct client *c, uint64_t after, struct subsc
 		c->nsubscriptions++;
 	}
 	s->next = after + 1;
+	feed_wake(f);
 	*ret = s;
 	return 0;
 }
@@ -57,6 +58,7 @@ leave(struct subscriber *s)
 	struct feed *f = s->feed;
 
 	unlink_subscriber(s);
+	feed_wake(f);
 	feed_check(f);
 }
 
@@ -92,13 +94,26 @@ subscriber_pump(struct subscriber *s)
 
 	if (s->waits)
 		return;
+	feed_wake(s->feed);
 	while (link_queued(l) < SUBSCRIBER_WINDOW)
 		if (give_one(s) == 0) {
 			if (feed_has_ended(s->feed) && s->next > feed_last(s->feed))
 				leave(s);
 			return;
 		}
-	link_watch(l, SUBSCRIBER_WINDOW / 2);
+	pace_fill(&s->client->pace, s->client->broker->now_ms);
+	link_watch(l, SUBSCRIBER_ROOM);
+}
+
+/* What its link says of it. */
+static void
+look(struct client *c)
+{
+	struct subscriber *s;
+
+	if (pace_look(&c->pace, link_reads(c->link), c->broker->now_ms))
+		TAILQ_FOREACH (s, &c->subscriptions, of_client)
+			s->feed->credit = (struct pace_credit){ 0 };
 }
 
 void
@@ -112,6 +127,35 @@ subscriber_wait(struct subscriber *s, uint32_t msgid, bool existing)
 }
 
 /* ---- those of a feed ------------------------------------------------------------------ */
+
+void
+subscribers_ahead(struct feed *f, struct ahead *ret)
+{
+	uint64_t now_ms = f->all->broker->now_ms, until_ms;
+	struct subscriber *s;
+
+	*ret = (struct ahead){ .least = f->log.next };
+	TAILQ_FOREACH (s, &f->subscribers, of_feed) {
+		if (s->waits)
+			continue;
+		if (link_queued(s->client->link) < SUBSCRIBER_WINDOW) { /* or it is ending */
+			ret->has_room |= s->next == f->log.next;
+			continue;
+		}
+		look(s->client);
+		pace_fill(&s->client->pace, now_ms);
+		link_watch(s->client->link, SUBSCRIBER_ROOM);
+		until_ms = pace_until(&s->client->pace, &f->credit, now_ms);
+		if (until_ms <= now_ms)
+			continue;
+		if (ret->until_ms == 0 || until_ms < ret->until_ms)
+			ret->until_ms = until_ms;
+		if (s->next > ret->next)
+			ret->next = s->next;
+		if (s->next < ret->least)
+			ret->least = s->next;
+	}
+}
 
 void
 subscribers_pump(struct feed *f)
@@ -169,6 +213,12 @@ subscribers_on_drained(struct client *c)
 {
 	struct subscriber *s;
 
+	broker_tick(c->broker);
+	look(c);
+	if (link_queued(c->link) < SUBSCRIBER_WINDOW)
+		pace_empty(&c->pace);
+	else if (c->nsubscriptions > 0) /* it was watched for another mark */
+		link_watch(c->link, SUBSCRIBER_ROOM);
 	/* Who is given something goes last, so that each has its turn before it has another. */
 	for (unsigned n = c->nsubscriptions;
 	    n > 0 && link_queued(c->link) < SUBSCRIBER_WINDOW; n--) {

@@ -4,8 +4,8 @@
  * One stands in the lists of its feed and of its client, has a cursor, and ends with either, or
  * when it has been told the last event.  It is given events while less than a window of bytes waits
  * for its client, and goes on when the client has read (on_drained); what was dropped
- * meanwhile is told as a gap.  So a client that reads slowly holds nobody back, and loses its own
- * events only (OP-17, OP-40); one that goes away only detaches (OP-26).
+ * meanwhile is told as a gap.  So a client that reads slower than another loses its own events
+ * only (OP-17, OP-40); one that goes away only detaches (OP-26).
  */
 #ifndef BROKER_SUBSCRIBER_H
 #define BROKER_SUBSCRIBER_H
@@ -17,6 +17,7 @@
 #define SUBSCRIPTIONS_MAX 64 /* of one client */
 /* bytes that wait for a client, and no more events join them */
 #define SUBSCRIBER_WINDOW (256u << 10)
+#define SUBSCRIBER_ROOM	  (SUBSCRIBER_WINDOW / 4 * 3) /* ... until no more than these wait */
 
 struct subscriber {
 	struct feed *feed;
@@ -43,6 +44,14 @@ void subscriber_pump(struct subscriber *s);
 /* ---- those of a feed ------------------------------------------------------------------ */
 
 void subscribers_pump(struct feed *f);
+/* Those who are waited for, or who need not be. */
+struct ahead {
+	bool has_room; /* one takes all there is */
+	uint64_t until_ms; /* the first of those with a full window is waited for; 0: there is none */
+	uint64_t next; /* of the one that has been handed most */
+	uint64_t least; /* of the one that has been handed least; none: beyond the last event */
+};
+void subscribers_ahead(struct feed *f, struct ahead *ret);
 /* The operation is on record, or never will be: those who wait are told. */
 void subscribers_answer(struct feed *f);
 void subscribers_refuse(struct feed *f, const char *code, const char *message);

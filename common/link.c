@@ -32,6 +32,7 @@ struct link {
 	struct pending pending;
 	uint32_t last_msgid;
 	size_t watch;
+	uint64_t nreads; /* of the peer's, out of a full socket */
 
 	bool busy; /* inside a callback of this link: it looks after the queue at its end */
 	bool paused;
@@ -87,6 +88,12 @@ link_fault(struct link *l, const char *rule)
 }
 
 /* ---- writing ------------------------------------------------------------------------- */
+
+uint64_t
+link_reads(const struct link *l)
+{
+	return l->nreads;
+}
 
 size_t
 link_queued(const struct link *l)
@@ -445,6 +452,7 @@ link_on_writable(evutil_socket_t fd, short events, void *arg)
 	(void)fd;
 	(void)events;
 	l->busy = true;
+	l->nreads += l->blocked;
 	l->blocked = false;
 	leave(l);
 }

@@ -84,6 +84,8 @@ enum link_state link_get_state(const struct link *l);
 void link_pause(struct link *l);
 void link_resume(struct link *l);
 
+/* How often its socket was full, and its peer has read then. */
+uint64_t link_reads(const struct link *l);
 /* Bytes queued and not yet written. */
 size_t link_queued(const struct link *l);
 /* Calls on_drained once when link_queued() is at or below `bytes` (now, or later). */

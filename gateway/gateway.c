@@ -29,13 +29,20 @@ make_loop(void)
 	return base;
 }
 
+/* Bytes that wait in a socket before the client's window opens for them: a buffer as large as
+ * the kernel makes them would be seconds of a slow client's, during which it seems to read nothing. */
+#define UNSENT_BYTES (128 << 10)
+
 /* What is accepted inherits this: a frame is not held back for the next one. */
 static void
 send_at_once(const struct gateway *g)
 {
-	for (unsigned i = 0; i < g->config.nlisteners; i++)
+	for (unsigned i = 0; i < g->config.nlisteners; i++) {
 		setsockopt(GATEWAY_FD_LISTEN + (int)i, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 },
 		    sizeof(int));
+		setsockopt(GATEWAY_FD_LISTEN + (int)i, IPPROTO_TCP, TCP_NOTSENT_LOWAT,
+		    &(int){ UNSENT_BYTES }, sizeof(int));
+	}
 }
 
 int

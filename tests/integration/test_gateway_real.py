@@ -232,6 +232,28 @@ class Operations(Case):
             self.assertNotIn(shown.json["state"], ("queued", "running", "succeeded"))
 
 
+class Pace(Case):
+    def configure(self):
+        return super().configure(more="retention: { operation: 4KiB }\n")
+
+    def test_a_slow_client_gets_all_of_it_and_slows_no_other(self):
+        """OP-17, OP-40: its socket's fullness reaches the command, whatever is retained."""
+        slow = self.open(self.acquire())
+        slow.raw.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 10)
+        other = self.open(self.acquire())
+        self.shell(slow, "seq 1 800000")
+        seen = []
+        while not seen or seen[-1]["type"] not in ("completed", "failed"):
+            seen.append(slow.receive())
+            if len(seen) % 16 == 0:  # a bite, and then all of somebody else's
+                self.shell(other, "seq 1 40000")
+                events = other.until("completed", "failed")
+                self.assertEqual(self.output(events), b"".join(b"%d\n" % i for i in range(1, 40001)))
+        self.assertEqual([e["sequence"] for e in seen], list(range(1, len(seen) + 1)))
+        self.assertEqual([e for e in seen if e["type"] == "gap"], [])
+        self.assertEqual(self.output(seen), b"".join(b"%d\n" % i for i in range(1, 800001)))
+
+
 @unittest.skipUnless(shutil.which("openssl"), "openssl(1) makes the certificates")
 class Tls(Case):
     def make_tls(self):

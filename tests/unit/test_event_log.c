@@ -39,7 +39,7 @@ append(struct event_log *log, size_t n)
 	memset(bytes, (int)(log->next & 0xff), n);
 	e.data = (struct slice){ bytes, n };
 	event_log_append(log, &e);
-	event_log_trim(log);
+	event_log_trim(log, 0);
 }
 
 static void
@@ -50,7 +50,7 @@ append_ending(struct event_log *log, size_t n, uint64_t now_ms)
 
 	event_log_append(log, &e);
 	event_log_end(log, now_ms);
-	event_log_trim(log);
+	event_log_trim(log, 0);
 }
 
 /* What a log says of itself is so: everything from first to next is there, and nothing else. */
@@ -154,7 +154,7 @@ START_TEST(an_event_is_there_until_it_was_handed_out)
 	event_log_init(&log, &store, 1);
 	event_log_append(&log, &e);
 	ck_assert(event_log_read(&log, 1, &e));
-	event_log_trim(&log);
+	event_log_trim(&log, 0);
 	ck_assert(!event_log_read(&log, 1, &e));
 	event_log_finish(&log);
 }
@@ -204,13 +204,80 @@ START_TEST(the_oldest_that_ended_goes_first_but_for_its_ending)
 	ck_assert_uint_le(store.bytes, store.limits.total_bytes);
 	/* Endings go last of all: when those that run are empty. */
 	store.limits.total_bytes = 100 + EVENT_COST;
-	event_log_trim(&logs[2]);
+	event_log_trim(&logs[2], 0);
 	ck_assert_uint_eq(logs[2].bytes, 0);
 	ck_assert_uint_eq(logs[0].bytes, 0);
 	ck_assert_uint_eq(logs[1].bytes, 100 + EVENT_COST);
 	for (unsigned i = 0; i < 3; i++)
 		event_log_finish(&logs[i]);
 	ck_assert_uint_eq(store.bytes, 0);
+}
+END_TEST
+
+START_TEST(what_is_on_its_way_stays_beyond_the_bound) /* OP-40 */
+{
+	struct event_log log;
+	uint64_t behind;
+
+	begin(4096, 1u << 20);
+	event_log_init(&log, &store, 1);
+	for (unsigned i = 0; i < 200; i++) {
+		append(&log, 100 + i);
+		behind = event_log_behind(&log, log.next - 3);
+		if (i >= 3)
+			ck_assert_uint_eq(behind, 3 * (100 + i - 1 + EVENT_COST));
+	}
+	ck_assert_uint_eq(event_log_behind(&log, log.next), 0);
+	ck_assert_uint_eq(event_log_behind(&log, 1), log.bytes);
+	ck_assert_uint_le(log.bytes, 4096);
+	for (unsigned i = 0; i < 100; i++) {
+		struct msg_operation_event e = { .sequence = log.next,
+			.type = event_type_output, .has_stream = true, .has_data = true,
+			.data = { bytes, 1000 } };
+
+		event_log_append(&log, &e);
+		event_log_trim(&log, 10 * (1000 + EVENT_COST));
+	}
+	ck_assert_uint_eq(log.bytes, 10 * (1000 + EVENT_COST));
+	event_log_trim(&log, 0);
+	ck_assert_uint_le(log.bytes, 4096);
+	event_log_finish(&log);
+}
+END_TEST
+
+START_TEST(what_of_a_log_surely_stays_does) /* OP-40 */
+{
+	struct event_log logs[9] = { 0 }, ended;
+	uint64_t next[9];
+
+	begin(64 * KIB, 128 * KIB);
+	event_log_init(&ended, &store, 1);
+	append(&ended, 100);
+	append_ending(&ended, 8 * KIB, 1);
+	for (unsigned i = 0; i < countof(logs); i++) {
+		event_log_init(&logs[i], &store, 1);
+		append(&logs[i], 10);
+		next[i] = logs[i].next;
+	}
+	/* Each is as far ahead of what was read of it as it may be; some have much behind that. */
+	for (unsigned round = 0; round < 2000; round++) {
+		unsigned i = round % countof(logs);
+		size_t n = 100 + round % 500;
+
+		if (event_log_behind(&logs[i], next[i]) + n + EVENT_COST >
+		    event_log_room(&logs[i], 0))
+			next[i] = logs[i].next;
+		append(&logs[i], i % 3 == 0 ? n : n / 8);
+		for (unsigned j = 0; j < countof(logs); j++)
+			ck_assert_uint_ge(next[j], logs[j].first);
+	}
+	ck_assert_uint_gt(event_log_room(&logs[0], 0), 4 * KIB);
+	ck_assert_uint_le(event_log_room(&logs[0], 0), 128 * KIB / 18);
+	for (unsigned i = 0; i < countof(logs); i++)
+		event_log_finish(&logs[i]);
+	event_log_finish(&ended);
+	ck_assert_uint_eq(store.last_bytes, 0);
+	ck_assert_uint_eq(store.nopen, 0);
 }
 END_TEST
 
@@ -342,6 +409,8 @@ main(void)
 	tcase_add_test(t, an_event_is_there_until_it_was_handed_out);
 	tcase_add_test(t, numbers_may_begin_behind_what_is_lost);
 	tcase_add_test(t, the_oldest_that_ended_goes_first_but_for_its_ending);
+	tcase_add_test(t, what_is_on_its_way_stays_beyond_the_bound);
+	tcase_add_test(t, what_of_a_log_surely_stays_does);
 	tcase_add_test(t, who_fills_its_log_takes_nothing_from_the_others);
 	tcase_add_test(t, time_is_counted_from_the_ending);
 	tcase_add_test(t, whatever_happens_the_sums_are_right);
