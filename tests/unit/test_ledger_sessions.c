@@ -239,6 +239,50 @@ START_TEST(an_operation_names_its_session_and_whether_it_began)
 }
 END_TEST
 
+/* The reason that the state tells of an operation; "-": none. */
+static const char *
+reason_of(const char *operation)
+{
+	static char out[64];
+	struct index_state s;
+	struct slice in;
+
+	snprintf(out, sizeof(out), "no such operation");
+	ck_assert_int_eq(index_state(x, 0, 1 << 16, &s), 0);
+	in = buf_slice(&s.items[INDEX_OPERATIONS]);
+	for (uint32_t i = 0; i < s.n[INDEX_OPERATIONS]; i++) {
+		struct value map = value_skip(&in);
+
+		if (slice_is(member(map, "operation"), operation))
+			snprintf(out, sizeof(out), "%.*s", (int)member(map, "reason").n,
+			    (const char *)member(map, "reason").p);
+	}
+	index_state_finish(&s);
+	return out;
+}
+
+START_TEST(an_ending_keeps_the_code_of_its_failure_and_the_first_one_stands)
+{
+	struct msg_record r = record("operation.ended");
+
+	for (unsigned i = 0; i < 2; i++) {
+		add_accepted(i == 0 ? "op1" : "op2", "s1", NULL);
+		ck_assert_str_eq(reason_of(i == 0 ? "op1" : "op2"), "-");
+	}
+	SET(&r, operation, slice_of("op1"));
+	SET(&r, cause, slice_of("failed"));
+	SET(&r, reason, slice_of("not_found"));
+	add(&r);
+	ck_assert_str_eq(reason_of("op1"), "not_found");
+	ck_assert_str_eq(reason_of("op2"), "-");
+	add_of("operation.ended", "op2"); /* one that says no more than its cause */
+	ck_assert_str_eq(reason_of("op2"), "-");
+	SET(&r, reason, slice_of("internal"));
+	add(&r);
+	ck_assert_str_eq(reason_of("op1"), "not_found");
+}
+END_TEST
+
 static bool
 count_hit(void *arg, const struct index_hit *hit)
 {
@@ -312,6 +356,7 @@ main(void)
 	tcase_add_test(t, keys_live_as_long_as_their_session);
 	tcase_add_test(t, every_page_fits_and_all_comes_once_in_order);
 	tcase_add_test(t, an_operation_names_its_session_and_whether_it_began);
+	tcase_add_test(t, an_ending_keeps_the_code_of_its_failure_and_the_first_one_stands);
 	tcase_add_test(t, records_are_found_by_session_and_by_who_asked);
 	tcase_add_loop_test(t, a_damaged_row_is_no_state, 0, 6);
 	suite_add_tcase(s, t);
