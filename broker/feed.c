@@ -239,13 +239,14 @@ feed_append(struct feed *f, struct msg_operation_event *e)
 
 /* ---- its end -------------------------------------------------------------------------- */
 
+/* `last` has just ended: it may have been admitted before all others that have. */
 static void
-list_forget_oldest(struct feed_list *l)
+list_forget_oldest(struct feed_list *l, const struct feed *last)
 {
 	struct feed *f;
 
 	TAILQ_FOREACH (f, &l->feeds, entry)
-		if (feed_has_ended(f)) {
+		if (f != last && feed_has_ended(f)) {
 			feed_destroy(f);
 			return;
 		}
@@ -262,12 +263,12 @@ feed_settle(struct feed *f)
 	l->nended++;
 	if (l == &fs->loose) {
 		if (l->nended > FEEDS_LOOSE_MAX)
-			list_forget_oldest(l);
+			list_forget_oldest(l, f);
 	} else {
 		TAILQ_INSERT_TAIL(&fs->ended, f, ended);
 		fs->nended++;
 		if (l->nended > FEEDS_LIST_MAX)
-			list_forget_oldest(l);
+			list_forget_oldest(l, f);
 		else if (fs->nended > FEEDS_ENDED_MAX)
 			feed_destroy(TAILQ_FIRST(&fs->ended));
 	}

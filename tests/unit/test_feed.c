@@ -743,6 +743,10 @@ START_TEST(operations_that_ended_are_bounded)
 	ck_assert_ptr_null(feed_find(broker.feeds, slice_of("op-9")));
 	ck_assert_ptr_nonnull(feed_find(broker.feeds, slice_of("op-10")));
 	ck_assert_ptr_eq(feed_find(broker.feeds, slice_of("op-open")), open);
+	completed(open); /* the oldest of all is the last to end: another one goes */
+	ck_assert_uint_eq(list.nended, FEEDS_LIST_MAX);
+	ck_assert_ptr_eq(feed_find(broker.feeds, slice_of("op-open")), open);
+	ck_assert_ptr_null(feed_find(broker.feeds, slice_of("op-10")));
 	for (unsigned i = 0; i < FEEDS_LOOSE_MAX + 10; i++) {
 		struct past past = { .ending = ENDING_host_lost };
 
