@@ -13,7 +13,6 @@
 #include "gateway/control.h"
 
 #define FINISH_MS      2000 /* that a client has to end after our end */
-#define BUFFERED_MAX   (64u << 20) /* bytes of what is not whole yet, of all connections */
 #define SPARE_MAX      (512u << 10) /* bytes of an empty queue that are worth keeping */
 #define READS_PER_TURN 16 /* of one TLS connection, each of a record at most */
 
@@ -297,7 +296,7 @@ keep(struct conn *c, const uint8_t *p, size_t n)
 		cap = need < 512 ? 512 : cap >= 4096 && need < cap * 2 ? cap * 2 : need;
 		/* What every request may have is taken by no large ones of others. */
 		if (cap > c->g->config.header_bytes &&
-		    c->g->buffered_bytes + (cap - c->in_cap) > BUFFERED_MAX)
+		    c->g->buffered_bytes + (cap - c->in_cap) > CONNS_BUFFERED_MAX)
 			return false;
 		in = realloc(c->in, cap);
 		if (in == NULL)

@@ -12,6 +12,9 @@
 #include "gateway/tls.h"
 #include "gateway/websocket.h"
 
+/* bytes of what is not whole yet, of all connections: gateway.buffered_bytes */
+#define CONNS_BUFFERED_MAX (64u << 20)
+
 struct acceptor;
 struct ws;
 

@@ -9,6 +9,7 @@
 
 struct ws {
 	struct wsmessage message;
+	size_t counted_bytes; /* of it, in gateway.buffered_bytes */
 	bool closing; /* our close frame is sent */
 	uint8_t pings; /* since the client's last frame */
 };
@@ -204,6 +205,24 @@ take_close(struct conn *c, struct slice payload)
 	conn_finish(c);
 }
 
+/* Fragments that wait for the last one are as much as any other bytes that do. */
+static void
+count_message(struct conn *c)
+{
+	struct ws *ws = c->ws;
+
+	c->g->buffered_bytes -= ws->counted_bytes;
+	ws->counted_bytes = ws->message.text.cap;
+	c->g->buffered_bytes += ws->counted_bytes;
+}
+
+static void
+forget_message(struct conn *c)
+{
+	wsmessage_finish(&c->ws->message);
+	count_message(c);
+}
+
 static void
 take_data(struct conn *c, const struct wsframe *f)
 {
@@ -221,8 +240,12 @@ take_data(struct conn *c, const struct wsframe *f)
 	} else if (r > 0) {
 		c->g->stats.messages_received++;
 		c->handler->on_text(c, text);
-		if (c->ws != NULL)
-			wsmessage_finish(&c->ws->message);
+		forget_message(c);
+	} else {
+		count_message(c);
+		if (c->ws->counted_bytes > c->g->config.header_bytes &&
+		    c->g->buffered_bytes > CONNS_BUFFERED_MAX)
+			conn_end(c);
 	}
 }
 
@@ -294,7 +317,7 @@ conn_drop_ws(struct conn *c)
 {
 	if (c->ws == NULL)
 		return;
-	wsmessage_finish(&c->ws->message);
+	forget_message(c);
 	free(c->ws);
 	c->ws = NULL;
 	c->g->stats.open_websockets--;

@@ -1,5 +1,6 @@
 """WebSockets over real sockets (RFC 6455), TLS, and what connections cost."""
 
+import contextlib
 import hashlib
 import os
 import resource
@@ -12,7 +13,7 @@ import unittest
 
 from gateway_host import Host, SETTLED, SHUTDOWN, certificate, masked, trusting
 from test_gateway_transport import ECHO, PUBLIC, echo, memory_of
-from wire import SANITIZED, TIMEOUT, program
+from wire import Closed, SANITIZED, TIMEOUT, program
 
 
 def opened(host, listener=0, tls=None):
@@ -183,6 +184,26 @@ class Life(unittest.TestCase):
                 while sent < 1 << 27:  # more than sockets and the bound hold
                     sent += client.sock.send(ping)
             self.assertLess(memory_of(host), (12 << 20) * (16 if SANITIZED else 1))
+
+    def test_fragments_without_an_end_are_bounded_over_all_connections(self):
+        part = b"\xff" + (1 << 20).to_bytes(8, "big") + bytes(4) + b"x" * (1 << 20)
+        with echo(bodyBytes=32 << 20) as host, contextlib.ExitStack() as stack:
+            ended = 0
+            for i in range(4):
+                client = stack.enter_context(opened(host))
+                try:
+                    for k in range(24):  # 24 MiB each
+                        client.send((b"\x00" if k else b"\x01") + part)
+                    client.send_frame(9, b"p")
+                    self.assertEqual(client.frame(), (10, b"p"))
+                except (Closed, OSError):
+                    ended += 1
+            self.assertGreaterEqual(ended, 1)
+            self.assertLess(ended, 4)
+            stack.close()
+            with opened(host) as client:
+                client.send_text("x")
+                self.assertEqual(client.frame(), (1, b"x"))
 
     def test_a_shutdown_closes_with_1001_and_answers_what_is_in_service(self):
         with echo() as host, opened(host) as client, host.connect() as asked, host.connect() as idle:
