@@ -16,20 +16,6 @@ static size_t total; /* in all tables of this process */
 
 /* ---- a key ---------------------------------------------------------------------------- */
 
-bool
-admission_key_is_valid(struct slice key)
-{
-	static const char allowed[] =
-	    "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_.";
-
-	if (key.n == 0 || key.n > 128)
-		return false;
-	for (size_t i = 0; i < key.n; i++)
-		if (key.p[i] == '\0' || strchr(allowed, key.p[i]) == NULL)
-			return false;
-	return true;
-}
-
 /* Each part has its length before it: no two lists of parts are one. */
 static int
 key_digest(struct digest *d, const char *method, const char *principal, struct slice session,

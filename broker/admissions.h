@@ -41,8 +41,6 @@ struct admission_key {
 	uint8_t fingerprint[ADMISSION_DIGEST_BYTES];
 };
 
-/* 1 to 128 letters, digits, - _ . and nothing else? */
-bool admission_key_is_valid(struct slice key);
 /*
  * Of a request `m` of `type`, MSG_operation_submit or MSG_session_acquire, of `principal`: the
  * fingerprint holds all that it asks for, whatever the order of a map's members; not the key, the

@@ -6,6 +6,7 @@
 #include "broker/feed.h"
 #include "broker/sandbox.h"
 #include "broker/subscriber.h"
+#include "common/request_key.h"
 #include "common/walk.h"
 
 /*
@@ -202,7 +203,7 @@ attach_handle(struct client *c, const struct message *m)
 static const struct refusal key_alone = { "invalid_argument",
 	"idempotencyKey: goes with a session, in which it is known", false };
 static const struct refusal key_form = { "invalid_argument",
-	"idempotencyKey: is not 1 to 128 letters, digits, - _ .", false };
+	"idempotencyKey: is not " REQUEST_KEY_RULE, false };
 static const struct refusal key_taken = { "already_exists",
 	"idempotencyKey: another request came under it: use another key", false };
 static const struct refusal key_full = { "resource_exhausted",
@@ -248,7 +249,7 @@ attach_by_key(struct client *c, uint32_t msgid, const struct msg_operation_submi
 		return false; /* in no session, or in none that it may know of */
 	} else if (!m->has_idempotencyKey) {
 		no = c->nsubscriptions >= SUBSCRIPTIONS_MAX ? &follows_too_many : NULL;
-	} else if (!admission_key_is_valid(m->idempotencyKey)) {
+	} else if (!request_key_is_valid(m->idempotencyKey)) {
 		no = &key_form;
 	} else if (admission_key_make(c->broker->digest, c->principal->id, MSG_operation_submit,
 		       m, ret_key) < 0) {
@@ -281,7 +282,7 @@ operation_on_room(void *arg)
 }
 
 int
-attach_submitter(struct operation *op, struct client *c)
+attach_submitter(struct operation *op, struct client *c, const struct admission_key *key)
 {
 	struct sandbox *sb = op->sandbox;
 	struct subscriber *s;
@@ -289,12 +290,12 @@ attach_submitter(struct operation *op, struct client *c)
 
 	if (sb == NULL)
 		return 0;
-	if (op->has_key) {
-		r = admissions_add(&sb->keys, &op->key, op->id);
-		if (r < 0) {
-			op->has_key = false;
+	if (key != NULL) {
+		r = admissions_add(&sb->keys, key, op->id);
+		if (r < 0)
 			return r;
-		}
+		op->key = *key;
+		op->has_key = true;
 	}
 	op->feed = feed_create(op->broker->feeds, &sb->feeds, op->id, op->kind);
 	if (op->feed == NULL)

@@ -277,7 +277,7 @@ struct operation {
 	struct sandbox *sandbox;
 	struct payload *payload; /* what it does there, until it has begun; NULL: a turn */
 	struct admission_key key; /* that it was submitted under, if it was */
-	bool has_key;
+	bool has_key; /* and that is among the keys of its session */
 	bool queued; /* in sandbox.queue */
 	bool at_work; /* a change to a file: its request is the workspace's */
 	size_t queued_bytes;
@@ -464,9 +464,10 @@ void attach_handle(struct client *c, const struct message *m);
  */
 bool attach_by_key(struct client *c, uint32_t msgid, const struct msg_operation_submit *m,
     struct admission_key *ret_key);
-/* Makes the feed of an operation in a session, with `c` following it, and takes its key.
- * 0, -ENOSPC or -ENOMEM: attach_forget() undoes it. */
-int attach_submitter(struct operation *op, struct client *c);
+/* Makes the feed of an operation in a session, with `c` following it, and takes its key (NULL: it
+ * has none).  0, -ENOSPC or -ENOMEM: attach_forget() undoes it. */
+int attach_submitter(
+    struct operation *op, struct client *c, const struct admission_key *key);
 /* It is not admitted, and never will be: its key is free, and who waits for it is refused. */
 void attach_forget(struct operation *op, const struct refusal *no);
 

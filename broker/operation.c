@@ -279,12 +279,8 @@ operation_create(struct client *c, uint32_t msgid, const struct msg_operation_su
 	TAILQ_INIT(&op->calls);
 	broker_mint(op->id, "op");
 	trace_set(op, m);
-	if (key != NULL) {
-		op->key = *key;
-		op->has_key = true;
-	}
 	if (work_set(op, m) && record_common(&op->common, op) == 0 &&
-	    attach_submitter(op, c) == 0)
+	    attach_submitter(op, c, key) == 0)
 		op->session = session_create(b, op);
 	if (op->session == NULL) {
 		operation_destroy(op);

@@ -6,6 +6,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/request_key.h"
 #include "common/stop.h"
 
 /*
@@ -32,7 +33,7 @@ static const struct refusal zero_limit = { "invalid_argument",
 static const struct refusal bad_trace = { "invalid_argument",
 	"trace: is no text of 1 to 256 bytes without control characters", false };
 static const struct refusal bad_key = { "invalid_argument",
-	"idempotencyKey: is no text of 1 to 128 letters, digits, - _ .", false };
+	"idempotencyKey: is not " REQUEST_KEY_RULE, false };
 static const struct refusal other_key = { "already_exists",
 	"another session was acquired under this key", false };
 static const struct refusal too_many_keys = { "resource_exhausted",
@@ -261,7 +262,7 @@ key_refusal(struct client *c, const struct msg_session_acquire *m, struct admiss
 	*ret_found = NULL;
 	if (!m->has_idempotencyKey)
 		return NULL;
-	if (!admission_key_is_valid(m->idempotencyKey))
+	if (!request_key_is_valid(m->idempotencyKey))
 		return &bad_key;
 	if (admission_key_make(b->digest, c->principal->id, MSG_session_acquire, m, ret) < 0)
 		return &refusal_no_memory;

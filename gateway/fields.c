@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "common/request_key.h"
 #include "gateway/websocket.h"
 
 #define SUBPROTOCOL_PREFIX "caisson.bearer."
@@ -106,16 +107,6 @@ fields_origin_is_ours(const struct request *r)
 
 /* ---- keys and traces -------------------------------------------------------------------- */
 
-bool
-fields_key_is_valid(struct slice key)
-{
-	size_t i = 0;
-
-	while (i < key.n && (is_alphanumeric(key.p[i]) || memchr("-_.", key.p[i], 3) != NULL))
-		i++;
-	return i > 0 && i == key.n && i <= 128;
-}
-
 /* Lower-case hexadecimal digits, of which one is no zero. */
 static bool
 is_id(const uint8_t *p, size_t n)
@@ -171,7 +162,7 @@ fields_key(const struct request *r, struct slice *ret_key)
 
 	if (!http_header(r, "idempotency-key", &value))
 		return 0;
-	if (http_header_count(r, "idempotency-key") > 1 || !fields_key_is_valid(value))
+	if (http_header_count(r, "idempotency-key") > 1 || !request_key_is_valid(value))
 		return -EINVAL;
 	*ret_key = value;
 	return 1;

@@ -24,8 +24,6 @@ int fields_proof(const struct request *r, bool socket, struct proof *ret);
  * the request has an Origin that is not scheme://Host. */
 bool fields_origin_is_ours(const struct request *r);
 
-/* 1..128 of letters, digits, - _ . (OP-38) */
-bool fields_key_is_valid(struct slice key);
 /* The trace id, 32 hexadecimal digits, out of a W3C traceparent.  False if it is none. */
 bool fields_traceparent(struct slice value, struct slice *ret_trace);
 /* The same of the request's header: 1; 0: it has none; -EINVAL: it is none, or stands twice. */

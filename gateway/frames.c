@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "common/request_key.h"
 #include "common/util.h"
 #include "common/walk.h"
 #include "gateway/fields.h"
@@ -84,7 +85,7 @@ struct send {
 	JSON_MEMBER(#name, kind, required, min, max, struct send, name)
 static const struct json_member send_members[] = {
 	SEND(type, TEXT, true, 1, 16),
-	SEND(idempotencyKey, TEXT, false, 1, 128),
+	SEND(idempotencyKey, TEXT, false, 1, REQUEST_KEY_MAX),
 	SEND(traceparent, TEXT, false, 1, 256),
 	SEND(operation, FRAME, true, 0, 0),
 	TABLE_END,
@@ -166,8 +167,8 @@ read_send(struct frame *f, struct json_fault *fault)
 
 	if (r < 0)
 		return r;
-	if (s.has_idempotencyKey && !fields_key_is_valid(s.idempotencyKey))
-		return fail(fault, "idempotencyKey: is not 1 to 128 of letters, digits, - _ .");
+	if (s.has_idempotencyKey && !request_key_is_valid(s.idempotencyKey))
+		return fail(fault, "idempotencyKey: is not " REQUEST_KEY_RULE);
 	if (s.has_traceparent && !fields_traceparent(s.traceparent, &f->submit.trace))
 		return fail(fault, "traceparent: is not of the W3C's form");
 	f->submit.has_trace = s.has_traceparent;

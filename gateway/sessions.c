@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "common/request_key.h"
 #include "common/walk.h"
 #include "gateway/caller.h"
 
@@ -63,7 +64,7 @@ sessions_acquire(struct caller *x)
 		caller_refuse(x, "not_found", "there is no such runtime");
 	else if (key < 0)
 		caller_refuse(x, "invalid_argument",
-		    "Idempotency-Key: is not 1 to 128 of letters, digits, - _ .");
+		    "Idempotency-Key: is not " REQUEST_KEY_RULE);
 	else if (trace < 0)
 		caller_refuse(x, "invalid_argument", "traceparent: is not of the W3C's form");
 	else if (caller_body(x, acquire_members, &m, &json))

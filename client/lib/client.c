@@ -4,6 +4,7 @@
 
 #include "client/lib/internal.h"
 #include "common/clock.h"
+#include "common/request_key.h"
 #include "common/util.h"
 
 #define TIMEOUT_MS  30000
@@ -232,6 +233,14 @@ caisson_sandbox_id(const struct caisson_sandbox *s)
 	return s->id;
 }
 
+int
+check_key(const char *key, struct caisson_error *error)
+{
+	if (key == NULL || request_key_is_valid(slice_of(key)))
+		return 0;
+	return error_set(error, "usage", "the idempotency key is not " REQUEST_KEY_RULE);
+}
+
 struct caisson_sandbox *
 caisson_acquire(struct caisson_client *c, const struct caisson_acquire *acquire,
     struct caisson_error *error)
@@ -250,6 +259,8 @@ caisson_acquire(struct caisson_client *c, const struct caisson_acquire *acquire,
 		error_set(error, "usage", "no runtime: say of which one");
 		return NULL;
 	}
+	if (check_key(acquire->idempotency_key, error) < 0)
+		return NULL;
 	text = call_text(c, &call, error);
 	if (text == NULL)
 		return NULL;

@@ -26,6 +26,9 @@ struct caisson_sandbox {
 int client_call(struct caisson_client *c, const struct call *call, struct buf *ret,
     struct caisson_error *error);
 
+/* Of a request; NULL is none.  0, or -1 with "usage". */
+int check_key(const char *key, struct caisson_error *error);
+
 /* The text of a member of a JSON object; false if it has none, or it does not fit. */
 bool answer_member(const char *json, const char *name, char *ret, size_t cap);
 /* Likewise a number; 0 if there is none. */

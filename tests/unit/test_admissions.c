@@ -269,32 +269,6 @@ START_TEST(all_tables_together_are_bounded)
 }
 END_TEST
 
-START_TEST(the_form_of_a_key)
-{
-	static const struct {
-		const char *key;
-		bool valid;
-	} table[] = {
-		{ "a", true },
-		{ "0-Z_.", true },
-		{ "", false },
-		{ "a b", false },
-		{ "a/b", false },
-		{ "a\n", false },
-		{ "\xc3\xa4", false },
-	};
-	char longest[130];
-
-	for (size_t i = 0; i < countof(table); i++)
-		ck_assert_int_eq(
-		    admission_key_is_valid(slice_of(table[i].key)), table[i].valid);
-	memset(longest, 'k', sizeof longest);
-	ck_assert(admission_key_is_valid((struct slice){ (uint8_t *)longest, 128 }));
-	ck_assert(!admission_key_is_valid((struct slice){ (uint8_t *)longest, 129 }));
-	ck_assert(!admission_key_is_valid((struct slice){ (const uint8_t *)"a\0b", 3 }));
-}
-END_TEST
-
 int
 main(void)
 {
@@ -314,7 +288,6 @@ main(void)
 	tcase_add_test(t, the_record_says_it_again_and_nothing_changes);
 	tcase_add_test(t, without_room_nothing_is_added_and_nothing_is_forgotten);
 	tcase_add_test(t, all_tables_together_are_bounded);
-	tcase_add_test(t, the_form_of_a_key);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
