@@ -227,6 +227,8 @@ caisson_session_step(struct caisson_session *s, struct caisson_error *error)
 {
 	int r;
 
+	if (s->held) /* what it names lies where the next bytes would */
+		return 0;
 	pthread_mutex_lock(&s->lock);
 	r = s->lost ? error_set(error, "transport", "the connection is lost")
 		    : channel_step(s->wire->ch, error);
@@ -302,6 +304,8 @@ check_operation(const struct caisson_operation *op, struct caisson_error *error)
 {
 	bool command = op->kind == CAISSON_COMMAND;
 
+	if (check_key(op->idempotency_key, error) < 0)
+		return -1;
 	if (command && (op->argv != NULL) == (op->shell != NULL))
 		return error_set(error, "usage", "a command has either argv or shell");
 	if (op->kind >= CAISSON_WRITE_FILE && op->path == NULL)

@@ -84,7 +84,7 @@ take_message(struct wire *w, struct caisson_error *error)
 	for (;;) {
 		in = channel_input(w->ch);
 		r = wire_parse_frame(in, &h);
-		if (r < 0 || (r > 0 && h.bytes + w->message.n > MESSAGE_MAX))
+		if (r < 0 || (r > 0 && h.bytes > MESSAGE_MAX - w->message.n))
 			return bad(error, "no frame that a server may send");
 		if (r == 0 || in.n - h.head_bytes < h.bytes)
 			return 0;

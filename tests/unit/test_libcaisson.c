@@ -204,6 +204,55 @@ START_TEST(a_token_is_for_a_gateway_and_holds_no_blank)
 }
 END_TEST
 
+START_TEST(a_key_is_refused_before_anything_is_asked) /* D-10 */
+{
+	static const char *const bad[] = { "", "a b", "a\r\nHost: b" };
+	struct caisson_client *c = caisson_client_create(
+	    &(struct caisson_options){ .target = "http://127.0.0.1:1" }, &error);
+	struct caisson_acquire a = { .runtime = "shell", .idempotency_key = bad[_i] };
+
+	ck_assert_ptr_nonnull(c);
+	ck_assert_ptr_null(caisson_acquire(c, &a, &error));
+	ck_assert_str_eq(error.code, "usage");
+	caisson_client_destroy(c);
+}
+END_TEST
+
+/* A length that would be small again with what has come already. */
+START_TEST(a_message_has_a_bound_whatever_its_fragments_say)
+{
+	static uint8_t bytes[] = "\x01\x01x\x80\x7f\xff\xff\xff\xff\xff\xff\xff\xff";
+	struct channel ch = { .fd = -1, .in = { bytes, sizeof bytes - 1, sizeof bytes, false } };
+	struct wire w = { .ops = &web_ops, .ch = &ch };
+	struct incoming in;
+
+	ck_assert_int_eq(web_next(&w, &in, &error), -1);
+	ck_assert_str_eq(error.code, "protocol");
+	buf_finish(&w.message);
+}
+END_TEST
+
+/* What has come lies in the queue that a step would move: it is handed out first. */
+START_TEST(what_was_accepted_outlives_a_step)
+{
+	struct caisson_sandbox box = { .id = (char *)(uintptr_t) "s-1" };
+	struct channel ch = { .fd = -1 }; /* to step on this fails */
+	struct wire w = { .ops = &web_ops, .ch = &ch };
+	struct caisson_session s = { .sandbox = &box, .wire = &w, .active = true, .held = true,
+		.lock = PTHREAD_MUTEX_INITIALIZER,
+		.accepted = { .sequence = 1, .type = event_type_accepted } };
+	struct caisson_event event;
+
+	ck_assert_int_eq(caisson_session_step(&s, &error), 0);
+	ck_assert_int_eq(caisson_session_next(&s, &event, &error), 1);
+	ck_assert_int_eq(event.type, CAISSON_ACCEPTED);
+	ck_assert_int_eq(caisson_session_step(&s, &error), -1);
+	buf_finish(&ch.in);
+	buf_finish(&s.json);
+	buf_finish(&s.code);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -222,6 +271,9 @@ main(void)
 	tcase_add_test(t, the_handshake_is_answered_by_its_key);
 	tcase_add_test(t, a_lease_is_renewed_at_a_third_within_bounds);
 	tcase_add_loop_test(t, a_token_is_for_a_gateway_and_holds_no_blank, 0, 7);
+	tcase_add_loop_test(t, a_key_is_refused_before_anything_is_asked, 0, 3);
+	tcase_add_test(t, a_message_has_a_bound_whatever_its_fragments_say);
+	tcase_add_test(t, what_was_accepted_outlives_a_step);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_NORMAL);
 	failed = srunner_ntests_failed(r);
