@@ -2,11 +2,11 @@
 
 #include "common/json.h"
 
-/* What stands between the number and the body. */
-#define TEXT(text) { text, sizeof(text) - 1 }
-#define HEAD(type) TEXT(",\"type\":\"" #type "\",\"" #type "\":")
+/* Its name, and what stands between the number and the body. */
+#define HEAD_TEXT(type) ",\"type\":\"" #type "\",\"" #type "\":"
+#define HEAD(type)	{ #type, HEAD_TEXT(type), sizeof(HEAD_TEXT(type)) - 1 }
 static const struct {
-	const char *text;
+	const char *type, *text;
 	size_t n;
 } heads[] = {
 	[event_type_accepted] = HEAD(accepted),
@@ -18,6 +18,12 @@ static const struct {
 };
 
 #define ADD(out, text) buf_add(out, text, sizeof(text) - 1)
+
+const char *
+event_json_type(enum event_type type)
+{
+	return heads[type].type;
+}
 
 void
 event_json_write(const struct msg_operation_event *e, struct buf *out)

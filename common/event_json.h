@@ -7,6 +7,10 @@
 
 #include "common/protocol.h"
 
+#define EVENT_JSON_TYPES (event_type_gap + 1u)
+
+/* What an event's type is called, there and as the name of its body. */
+const char *event_json_type(enum event_type type);
 /* Appends one event, as it came, on one line without its end:
  * {"sequence":1,"type":"accepted","accepted":{...}}. */
 void event_json_write(const struct msg_operation_event *e, struct buf *out);

@@ -233,3 +233,17 @@ json_write_pretty(struct slice value, struct buf *out)
 
 	write_value(&w, &value);
 }
+
+void
+json_write_page(const char *name, struct slice list, struct slice next, struct buf *out)
+{
+	buf_add(out, "{", 1);
+	json_write_string(slice_of(name), out);
+	buf_add(out, ":", 1);
+	json_write(list, out);
+	if (next.n > 0) {
+		buf_add(out, ",\"next\":", 8);
+		json_write_string(next, out);
+	}
+	buf_add(out, "}", 1);
+}

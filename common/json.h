@@ -25,6 +25,8 @@ void json_write_pretty(struct slice value, struct buf *out);
 void json_write_string(struct slice s, struct buf *out);
 void json_write_base64(struct slice s, struct buf *out);
 void json_write_number(uint64_t v, struct buf *out);
+/* One page of a listing: {"NAME":LIST,"next":"..."}; no `next`: it is the last. */
+void json_write_page(const char *name, struct slice list, struct slice next, struct buf *out);
 
 struct json_bounds {
 	size_t bytes;	 /* when packed */

@@ -99,15 +99,7 @@ caller_answer_page(struct caller *x, const char *name, struct slice list, struct
 {
 	struct buf json = { 0 };
 
-	buf_add(&json, "{\"", 2);
-	buf_add(&json, name, strlen(name));
-	buf_add(&json, "\":", 2);
-	json_write(list, &json);
-	if (next.n > 0) {
-		buf_add(&json, ",\"next\":", 8);
-		json_write_string(next, &json);
-	}
-	buf_add(&json, "}", 1);
+	json_write_page(name, list, next, &json);
 	caller_answer(x, 200, &json);
 	buf_finish(&json);
 }

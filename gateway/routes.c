@@ -3,8 +3,8 @@
 #include <stdio.h>
 
 #include "common/util.h"
-#include "gateway/files.h"
 #include "gateway/operations.h"
+#include "gateway/session_files.h"
 #include "gateway/sessions.h"
 
 /* /v1/namespaces/NAMESPACE/runtimes/RUNTIME/sessions */

@@ -245,28 +245,15 @@ add_text(struct buf *out, const char *s)
 	buf_add(out, s, strlen(s));
 }
 
-/* {"NAME":LIST,"next":"..."} as the gateway's pages. */
-static void
-write_page(struct buf *out, const char *name, struct slice list, struct slice next)
-{
-	add_text(out, "{\"");
-	add_text(out, name);
-	add_text(out, "\":");
-	json_write(list, out);
-	if (next.n > 0) {
-		add_text(out, ",\"next\":");
-		json_write_string(next, out);
-	}
-	add_text(out, "}");
-}
-
+/* As the gateway's. */
 static void
 write_numbered_page(struct buf *out, const char *name, struct slice list, uint64_t next)
 {
 	char number[24];
 
 	snprintf(number, sizeof number, "%" PRIu64, next);
-	write_page(out, name, list, next != 0 ? text(number) : (struct slice){ NULL, 0 });
+	json_write_page(
+	    name, list, next != 0 ? text(number) : (struct slice){ NULL, 0 }, out);
 }
 
 static void
@@ -296,9 +283,10 @@ write_reply(const struct message *m, struct buf *out)
 		json_write(m->u.operation_show_reply.operation, out);
 		break;
 	case MSG_file_list_reply:
-		write_page(out, "entries", m->u.file_list_reply.entries,
+		json_write_page("entries", m->u.file_list_reply.entries,
 		    m->u.file_list_reply.has_next ? m->u.file_list_reply.next
-						  : (struct slice){ NULL, 0 });
+						  : (struct slice){ NULL, 0 },
+		    out);
 		break;
 	case MSG_file_stat_reply:
 		json_write(m->u.file_stat_reply.entry, out);

@@ -3,6 +3,7 @@
 
 #include "client/lib/internal.h"
 #include "common/base64.h"
+#include "common/event_json.h"
 #include "common/json.h"
 #include "common/utf8.h"
 #include "common/util.h"
@@ -107,15 +108,6 @@ member(struct slice map, const char *name, enum value_type type, struct value *r
 	return value_get(map, name, ret) && ret->type == type;
 }
 
-static const char *const type_names[] = {
-	[event_type_accepted] = "accepted",
-	[event_type_output] = "output",
-	[event_type_progress] = "progress",
-	[event_type_completed] = "completed",
-	[event_type_failed] = "failed",
-	[event_type_gap] = "gap",
-};
-
 static bool
 unpack_output(struct wire *w, struct slice body, struct msg_operation_event *ret)
 {
@@ -143,11 +135,11 @@ unpack_event(
 	struct value sequence, body;
 	size_t i;
 
-	for (i = 0; i < countof(type_names); i++)
-		if (slice_is(type, type_names[i]))
+	for (i = 0; i < EVENT_JSON_TYPES; i++)
+		if (slice_is(type, event_json_type((enum event_type)i)))
 			break;
-	if (i == countof(type_names) || !member(map, "sequence", VALUE_UINT, &sequence) ||
-	    !member(map, type_names[i], VALUE_MAP, &body))
+	if (i == EVENT_JSON_TYPES || !member(map, "sequence", VALUE_UINT, &sequence) ||
+	    !member(map, event_json_type((enum event_type)i), VALUE_MAP, &body))
 		return false;
 	ret->sequence = sequence.uint;
 	ret->type = (enum event_type)i;

@@ -1,4 +1,4 @@
-#include "gateway/files.h"
+#include "gateway/session_files.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ on_entries(struct caller *x, const struct message *m)
 }
 
 void
-files_list(struct caller *x)
+session_files_list(struct caller *x)
 {
 	const struct request *r = caller_request(x);
 	struct msg_file_list m = { .session = routes_session(r) };
@@ -57,7 +57,7 @@ on_entry(struct caller *x, const struct message *m)
 }
 
 void
-files_stat(struct caller *x)
+session_files_stat(struct caller *x)
 {
 	struct msg_file_stat m = { .session = routes_session(caller_request(x)) };
 
@@ -185,7 +185,7 @@ on_content(struct caller *x, const struct message *m)
 }
 
 void
-files_content(struct caller *x)
+session_files_content(struct caller *x)
 {
 	struct range range;
 	struct slice path;
