@@ -251,7 +251,8 @@ sandbox_close(struct sandbox *sb, bool recorded)
 	sandbox_destroy(sb);
 }
 
-void
+/* Appends the map of session.show. */
+static void
 sandbox_pack(struct buf *b, const struct sandbox *sb)
 {
 	const struct operation *runs =

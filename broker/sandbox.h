@@ -126,8 +126,6 @@ struct sandbox *sandbox_find_for(struct client *c, struct slice id);
 void sandbox_handle(struct client *c, const struct message *m);
 /* Whatever it asked for, nobody waits for it. */
 void sandbox_forget_client(struct client *c);
-/* Appends the map of session.show. */
-void sandbox_pack(struct buf *b, const struct sandbox *sb);
 
 /* ---- sandbox_acquire.c ------------------------------------------------------------------ */
 
@@ -143,9 +141,6 @@ void sandbox_record_init(struct record *r, const struct sandbox *sb, const char 
 /* ---- sandbox_release.c ------------------------------------------------------------------ */
 
 void sandbox_handle_release(struct client *c, const struct message *m);
-/* No new work, and what is there runs to its end, or (immediate) is ended; more than once is
- * no harm, and never goes back (OP-32). `detail` is static: why, for the record. */
-void sandbox_release(struct sandbox *sb, enum release_mode mode, const char *detail);
 /* Something of it may have been the last: then the release is recorded. */
 void sandbox_check(struct sandbox *sb);
 /* Its lease has to be looked at. */

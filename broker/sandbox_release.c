@@ -76,7 +76,9 @@ end_all(struct sandbox *sb)
 		operation_end(sb->running, ENDING_released);
 }
 
-void
+/* No new work, and what is there runs to its end, or (immediate) is ended; more than once is
+ * no harm, and never goes back (OP-32). `detail` is static: why, for the record. */
+static void
 sandbox_release(struct sandbox *sb, enum release_mode mode, const char *detail)
 {
 	bool ready = sb->state == sandbox_state_ready;

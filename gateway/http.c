@@ -484,8 +484,10 @@ hex_digit(uint8_t b)
 	return b >= 'a' && b <= 'f' ? b - 'a' + 10 : -1;
 }
 
-ssize_t
-http_unescape(uint8_t *p, size_t n, bool plus)
+/* Percent-decodes `n` bytes in place, once; `plus`: '+' is a space.  Returns the new length, or
+ * -EPROTO for a bad escape, NUL, or bytes that are not UTF-8. */
+static ssize_t
+unescape_bytes(uint8_t *p, size_t n, bool plus)
 {
 	size_t to = 0;
 
@@ -513,7 +515,7 @@ http_unescape(uint8_t *p, size_t n, bool plus)
 static ssize_t
 unescape(struct slice *s, bool plus)
 {
-	ssize_t n = http_unescape((uint8_t *)(uintptr_t)s->p, s->n, plus);
+	ssize_t n = unescape_bytes((uint8_t *)(uintptr_t)s->p, s->n, plus);
 
 	if (n >= 0)
 		s->n = (size_t)n;

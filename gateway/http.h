@@ -115,8 +115,4 @@ const char *http_method_name(enum http_method method);
 /* "Not Found"; "" for a number we do not use. */
 const char *http_reason(unsigned status);
 
-/* Percent-decodes `n` bytes in place, once; `plus`: '+' is a space.  Returns the new length, or
- * -EPROTO for a bad escape, NUL, or bytes that are not UTF-8. */
-ssize_t http_unescape(uint8_t *p, size_t n, bool plus);
-
 #endif /* GATEWAY_HTTP_H */
