@@ -278,7 +278,7 @@ operation_on_room(void *arg)
 {
 	struct operation *op = arg;
 
-	pipe_resume(&op->session->worker);
+	pipe_resume(op->session->worker);
 }
 
 int

@@ -19,6 +19,7 @@
  *                  (sandbox.h, payload.h, workspace.h)
  *   session.c      one operation's worker and providers, from asked for to reaped;
  *   session_events.c   what the supervisor and their links say of them
+ *   rest.c         a turn's worker between two turns (rest.h)
  *   provider.c     a provider's process: a session's own, or one for all
  *   place.c        the calls that it runs at once: who waits, whose turn it is, what is lost
  *   turn.c         the envelope of a turn: authority, catalogue, drain (TU-10 to TU-18);
@@ -137,7 +138,7 @@ struct lane {
 /* A worker or provider of a session, or a provider of all of them. */
 struct child {
 	struct broker *broker;
-	struct session *session; /* NULL: a shared provider */
+	struct session *session; /* NULL: a shared provider, or a worker that rests */
 	struct shared *shared; /* then: which it is one of */
 	const struct config *config; /* its operation's; of a shared provider its own */
 	uint64_t number; /* its session's; of one that is in none, one of its own */
@@ -173,6 +174,13 @@ struct child {
 	uint64_t born_at_ms;
 	uint64_t hello_by_ms; /* 0: it has said it, or is not there */
 	uint64_t stop_at_ms; /* the broker ends: killed then; 0: it does not, or is gone */
+	/* workers only (rest.h) */
+	RB_ENTRY(child) by_number; /* broker.workers, unless it is absent */
+	bool turns; /* its hello said so: it serves one after the other */
+	unsigned served; /* turns before this one */
+	struct sandbox *rests_in; /* where `session` is NULL */
+	unsigned frames; /* that came while it rests */
+	bool leaves; /* it rests no longer: killed when its alarm comes */
 };
 
 /* One worker with its providers; lives until all of them are reaped (D-1). */
@@ -180,7 +188,7 @@ struct session {
 	struct broker *broker;
 	uint64_t id; /* never used twice by a broker */
 	struct operation *operation; /* owned */
-	struct child worker;
+	struct child *worker; /* owned */
 	/* one of each per configured provider; CHILD_ABSENT if unused or shared */
 	struct child *providers;
 	struct lane *lanes;
@@ -212,6 +220,7 @@ struct turn {
 	uint32_t refusals;
 	uint32_t run_msgid;
 	bool run_sent;
+	bool rests; /* its runtime ended it by an outcome, and nothing of it is left to do */
 	bool draining;
 	bool outage; /* the journal failed before an effect: draining for that reason (TU-55) */
 	bool unsafe; /* a non-idempotent write came back other than denied, or runs (TU-56) */
@@ -262,6 +271,7 @@ struct operation {
 	int error;
 	uint64_t deaths; /* with LAYER_DEATHS */
 	struct exit_facts exit; /* of the worker, as far as known at the end */
+	bool used_before; /* and it counts what that used in other turns */
 	uint64_t output_bytes;
 	struct turn *turn; /* NULL for a command */
 	TAILQ_HEAD(, call) calls; /* call.link: open ones */
@@ -373,6 +383,7 @@ struct broker {
 	TAILQ_HEAD(, shared) shared; /* of each configuration that something began under */
 	TAILQ_HEAD(, session) sessions;
 	RB_HEAD(session_tree, session) session_tree; /* the same, by number */
+	RB_HEAD(worker_tree, child) workers; /* theirs, and those that rest, by their number */
 	RB_HEAD(operation_tree, operation) operation_tree; /* theirs, by id */
 	size_t nsessions; /* of them, without a sandbox */
 	size_t queued_bytes; /* of what waits in sandboxes */

@@ -79,7 +79,7 @@ event_finished(struct operation *op, struct slice tool, struct slice name,
 void
 call_answer(struct operation *op, uint32_t msgid, const struct msg_tool_invoke_reply *reply)
 {
-	struct link *l = op->session->worker.link;
+	struct link *l = op->session->worker->link;
 
 	if (l != NULL)
 		link_reply(l, MSG_tool_invoke_reply, msgid, reply);

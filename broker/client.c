@@ -86,7 +86,7 @@ handle_signal(struct client *c, const struct message *m)
 		link_refuse(c->link, m->msgid, "invalid_argument",
 		    "this signal cannot be sent; stop the operation instead", false);
 	} else {
-		command_signal(&op->session->worker, (unsigned)s->signo);
+		command_signal(op->session->worker, (unsigned)s->signo);
 		link_reply(c->link, MSG_operation_signal_reply, m->msgid, &reply);
 	}
 }
@@ -100,7 +100,7 @@ handle_input(struct client *c, const struct message *m)
 
 	if (op == NULL || !op->wants_input)
 		return; /* over, or never asked for: the bytes go nowhere */
-	worker = &op->session->worker;
+	worker = op->session->worker;
 	if (worker->input.n - worker->input_done + w->data.n > INPUT_WINDOW)
 		link_fault(c->link, "input over its credit");
 	else
@@ -113,7 +113,7 @@ handle_input_close(struct client *c, const struct message *m)
 	struct operation *op = client_operation(c, m->u.input_close.operation);
 
 	if (op != NULL && op->wants_input)
-		command_input_end(&op->session->worker);
+		command_input_end(op->session->worker);
 }
 
 static void
@@ -125,7 +125,7 @@ handle_output_close(struct client *c, const struct message *m)
 
 	if (op == NULL || op->feed != NULL)
 		return; /* who follows it along with others leaves alone */
-	worker = &op->session->worker;
+	worker = op->session->worker;
 	pipe_close(o->stream == stream_stdout ? &worker->out : &worker->err);
 	session_on_stream_end(worker);
 }
@@ -320,8 +320,8 @@ client_on_end(
 		operation_set_client(s->operation, NULL);
 		/* Nobody will send the rest of the input; nobody holds output back. */
 		if (s->operation->wants_input)
-			command_input_end(&s->worker);
-		pipe_resume(&s->worker);
+			command_input_end(s->worker);
+		pipe_resume(s->worker);
 	}
 	subscribers_forget(c);
 	TAILQ_REMOVE(&b->clients, c, entry);
@@ -348,7 +348,7 @@ client_on_drained(struct link *l, void *arg)
 	for (s = TAILQ_FIRST(&c->broker->sessions); s != NULL && c->noperations > 0;
 	     s = TAILQ_NEXT(s, link))
 		if (s->operation->client == c)
-			pipe_resume(&s->worker);
+			pipe_resume(s->worker);
 	subscribers_on_drained(c);
 }
 

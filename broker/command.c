@@ -46,7 +46,8 @@ pipe_on_readable(evutil_socket_t fd, short events, void *arg)
 	static uint8_t chunk[OUTPUT_CHUNK_MAX]; /* one thread, and never held over a return */
 	struct pipe *p = arg;
 	struct child *c = p->child;
-	struct operation *op = !child_serves(c) ? c->session->operation : NULL;
+	struct operation *op =
+	    c->session != NULL && !child_serves(c) ? c->session->operation : NULL;
 	ssize_t n;
 
 	(void)events;
@@ -59,7 +60,9 @@ pipe_on_readable(evutil_socket_t fd, short events, void *arg)
 	}
 	n = read(fd, chunk, sizeof chunk);
 	if (n > 0) {
-		if (op == NULL)
+		if (c->rests_in != NULL)
+			c->broker->stats.unheard_bytes += (uint64_t)n;
+		else if (op == NULL)
 			provider_log(c, chunk, (size_t)n);
 		else {
 			operation_output(op, p->stream, chunk, (size_t)n);
@@ -246,7 +249,7 @@ void
 command_signal(struct child *c, unsigned signo)
 {
 	struct control signal = { .verb = CONTROL_SIGNAL, .kind = c->kind,
-		.session = c->session->id, .index = c->index, .error = (int32_t)signo,
+		.session = c->number, .index = c->index, .error = (int32_t)signo,
 		.generation = c->session->operation->config->generation };
 
 	/* Its first words may be read before the supervisor has said that it runs. */

@@ -115,6 +115,7 @@ broker_shutdown(struct broker *b, enum ending ending)
 	if (b->shutting_down)
 		return;
 	b->shutting_down = true;
+	sandboxes_end_rest(b);
 	TAILQ_FOREACH (s, &b->sessions, link) {
 		if (!s->operation->ended)
 			operation_end(s->operation, ending);

@@ -32,7 +32,7 @@ block_on_record(void *arg, bool ok)
 	if (ok)
 		op->block_end += EVENT_BLOCK;
 	if (ok && operation_may_output(op))
-		pipe_resume(&op->session->worker);
+		pipe_resume(op->session->worker);
 	session_arm(op->session); /* it may be the last thing the session waited for */
 }
 
@@ -527,7 +527,8 @@ ended_record(struct operation *op)
 	r.m.bytes = op->output_bytes;
 	r.m.has_source = true;
 	r.m.source = ending_is_the_kernels(op) ? record_source_kernel : record_source_broker;
-	record_usage(&r.m, &op->exit);
+	if (!op->used_before)
+		record_usage(&r.m, &op->exit);
 	return record_append(&r, JOURNAL_ENDING, ended_on_record, op);
 }
 
@@ -546,12 +547,12 @@ operation_end(struct operation *op, enum ending ending)
 	if (op->ended)
 		return;
 	STOP_POINT("broker.ending_decided");
-	pipe_drain(&op->session->worker);
+	pipe_drain(op->session->worker);
 	if (op->ended) /* an outage of the journal, noticed on the way */
 		return;
 	op->ended = true;
 	if (op->feed != NULL && feed_let_go(op->feed))
-		pipe_resume(&op->session->worker);
+		pipe_resume(op->session->worker);
 	/* Who has asked a person has ended its turn; what ended the runtime came after
 	 * (D-2). */
 	op->ending = op->turn != NULL && op->turn->ask != NULL ? ENDING_completed : ending;

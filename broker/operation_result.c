@@ -94,8 +94,9 @@ operation_pack_terminal(
 {
 	const struct ending_desc *e =
 	    ending_desc(recorded ? op->ending : ENDING_audit_unavailable);
-	/* A command has it with its result; a turn, if its worker's end was what ended it. */
-	bool used = op->turn != NULL && op->exit.kind != EXIT_NONE;
+	/* A command has it with its result; a turn, if its worker's end was what ended it, and
+	 * that served no other. */
+	bool used = op->turn != NULL && op->exit.kind != EXIT_NONE && !op->used_before;
 
 	if (completed) {
 		pack_map(b, 1);

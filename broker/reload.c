@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "broker/feed.h"
+#include "broker/sandbox.h"
 #include "broker/shared.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -176,6 +177,7 @@ reload_apply(struct broker *b, struct config *next)
 	principals_apply(b);
 	reload_set_stall(b);
 	feeds_on_config(b->feeds);
+	sandboxes_end_rest(b);
 	record_init(&r, b, NULL, "configuration.reloaded");
 	snprintf(detail, sizeof detail, "%zu runtimes, %zu providers, %zu tools, %zu grants",
 	    next->nruntimes, next->nproviders, next->ntools, next->ngrants);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/rest.h"
 #include "broker/workspace.h"
 #include "common/clock.h"
 #include "common/hex.h"
@@ -93,6 +94,7 @@ sandbox_destroy(struct sandbox *sb)
 		admissions_remove(&sb->broker->acquired, &sb->key);
 	alarm_clear(&sb->alarm);
 	workspace_destroy(sb->workspace);
+	rest_destroy(sb);
 	feed_list_finish(&sb->feeds);
 	admissions_finish(&sb->keys);
 	free(sb->runtime);
@@ -139,8 +141,17 @@ sandboxes_stop_all(struct broker *b)
 	bool gone = true;
 
 	RB_FOREACH (sb, serial_tree, &b->sandboxes->by_serial)
-		gone &= workspace_stop(sb->workspace);
+		gone &= workspace_stop(sb->workspace) & rest_end(sb);
 	return gone;
+}
+
+void
+sandboxes_end_rest(struct broker *b)
+{
+	struct sandbox *sb;
+
+	RB_FOREACH (sb, serial_tree, &b->sandboxes->by_serial)
+		rest_end(sb);
 }
 
 void
@@ -148,8 +159,10 @@ sandboxes_orphan_all(struct broker *b)
 {
 	struct sandbox *sb;
 
-	RB_FOREACH (sb, serial_tree, &b->sandboxes->by_serial)
+	RB_FOREACH (sb, serial_tree, &b->sandboxes->by_serial) {
 		workspace_orphan(sb->workspace);
+		rest_orphan(sb);
+	}
 }
 
 struct sandbox *

@@ -90,6 +90,9 @@ struct sandbox {
 	struct admission_key key; /* that it was acquired under: known as long as it is */
 	struct feed_list feeds; /* of its operations: what clients read of them */
 	struct admissions keys; /* under which those were submitted */
+	struct child *resting; /* the worker of its turns, while none runs; NULL: none */
+	struct config *resting_by; /* what that was born under; held */
+	bool awaited; /* and the turn that runs waits for the end of it */
 	struct workspace *workspace; /* NULL: nobody needs its files now */
 	TAILQ_HEAD(waitings, waiting) waiting; /* who is answered when it is ready, or over */
 	RB_ENTRY(sandbox) by_number, by_serial; /* of all that are known */
@@ -115,6 +118,8 @@ size_t sandboxes_open(const struct broker *b);
 size_t sandboxes_queued(const struct broker *b);
 /* While the broker ends: tells the children that serve files to go; true if none is left. */
 bool sandboxes_stop_all(struct broker *b);
+/* No worker rests any longer: the broker ends, or its configuration is another. */
+void sandboxes_end_rest(struct broker *b);
 /* The supervisor is gone, and they with it. */
 void sandboxes_orphan_all(struct broker *b);
 /* By its id, of any principal; NULL if none is known. */
@@ -179,6 +184,8 @@ uint32_t sandbox_timeout_ms(const struct sandbox *sb, const struct config *confi
 void sandbox_enqueue(struct operation *op);
 /* `accepted` is told: it may begin when its turn comes (OP-7). */
 void sandbox_next(struct sandbox *sb);
+/* The worker that rested is gone: what waited for that goes on. */
+void sandbox_on_rested(struct sandbox *sb);
 /* A command: its worker has said hello, and is told what to become; what it answers is that it
  * cannot. */
 void sandbox_run_command(struct operation *op);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "broker/payload.h"
+#include "broker/rest.h"
 #include "broker/workspace.h"
 #include "common/stop.h"
 
@@ -171,11 +172,25 @@ sandbox_next(struct sandbox *sb)
 	struct operation *op = TAILQ_FIRST(&sb->queue);
 
 	/* One whose record is on its way comes back here when that is durable. */
-	if (sb->running != NULL || op == NULL || !op->accepted)
+	if (sb->running != NULL || op == NULL || !op->accepted || rest_leaves(sb))
 		return;
 	dequeue(op);
 	sb->running = op;
 	begin(op);
+}
+
+void
+sandbox_on_rested(struct sandbox *sb)
+{
+	struct operation *op = sb->running;
+	bool awaited = sb->awaited;
+
+	sb->awaited = false;
+	if (op == NULL)
+		sandbox_next(sb);
+	else if (awaited && !op->ended)
+		session_start(op->session);
+	sandbox_check(sb);
 }
 
 /* ---- a command ------------------------------------------------------------------------ */
@@ -183,7 +198,7 @@ sandbox_next(struct sandbox *sb)
 void
 sandbox_run_command(struct operation *op)
 {
-	struct link *l = op->session->worker.link;
+	struct link *l = op->session->worker->link;
 
 	if (op->ended || op->payload == NULL)
 		return;

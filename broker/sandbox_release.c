@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "broker/rest.h"
 #include "broker/workspace.h"
 #include "common/log.h"
 #include "common/stop.h"
@@ -16,7 +17,8 @@
 static bool
 is_empty(const struct sandbox *sb)
 {
-	return sb->running == NULL && sb->queued == 0 && workspace_is_gone(sb->workspace);
+	return sb->running == NULL && sb->queued == 0 && sb->resting == NULL &&
+	    workspace_is_gone(sb->workspace);
 }
 
 static void
@@ -56,8 +58,10 @@ sandbox_check(struct sandbox *sb)
 {
 	if (sb->state != sandbox_state_closing || sb->recording)
 		return;
-	if (sb->running == NULL && sb->queued == 0)
+	if (sb->running == NULL && sb->queued == 0) {
 		workspace_stop(sb->workspace);
+		rest_end(sb);
+	}
 	if (is_empty(sb))
 		released_record(sb);
 }

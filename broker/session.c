@@ -7,6 +7,7 @@
 
 #include "broker/place.h"
 #include "broker/provider.h"
+#include "broker/rest.h"
 #include "broker/sandbox.h"
 #include "broker/shared.h"
 #include "common/stop.h"
@@ -29,6 +30,56 @@ session_find(struct broker *b, uint64_t id)
 }
 
 /* ---- its children --------------------------------------------------------------------- */
+
+static int
+worker_compare(const struct child *a, const struct child *b)
+{
+	return a->number < b->number ? -1 : a->number > b->number;
+}
+
+TREE_GENERATE(worker_tree, child, by_number, worker_compare)
+
+struct child *
+worker_find(struct broker *b, uint64_t number)
+{
+	struct child key = { .number = number };
+
+	return RB_FIND(worker_tree, &b->workers, &key);
+}
+
+struct child *
+worker_create(struct session *s)
+{
+	struct operation *op = s->operation;
+	struct child *w = malloc(sizeof *w);
+
+	if (w == NULL)
+		return NULL;
+	/* In a sandbox a command comes over the link, too: its worker becomes it. */
+	child_init(w, s->broker, op->config,
+	    op->kind == operation_kind_turn || op->sandbox != NULL ? CHILD_TURN : CHILD_COMMAND,
+	    op->runtime);
+	w->session = s;
+	w->number = s->id;
+	if (op->sandbox != NULL && op->sandbox->has_workspace)
+		w->workspace = op->sandbox->number;
+	return w;
+}
+
+void
+worker_destroy(struct child *w)
+{
+	if (w == NULL)
+		return;
+	if (w->state != CHILD_ABSENT)
+		RB_REMOVE(worker_tree, &w->broker->workers, w);
+	alarm_clear(&w->alarm);
+	pipe_close(&w->in);
+	pipe_close(&w->out);
+	pipe_close(&w->err);
+	buf_finish(&w->input);
+	free(w);
+}
 
 void
 child_init(struct child *c, struct broker *b, const struct config *config,
@@ -86,7 +137,8 @@ child_kill(struct child *c)
 		return;
 	c->killed = true;
 	/* What ended the worker is nothing that a provider did. */
-	kill.cause = child_serves(c) ? ENDING_released : kill_cause(c->session);
+	kill.cause = child_serves(c) || c->session == NULL ? ENDING_released
+							   : kill_cause(c->session);
 	control_tell(c->broker, &kill);
 }
 
@@ -103,7 +155,7 @@ kill_record(struct session *s)
 	struct operation *op = s->operation;
 	struct record r;
 
-	if (s->worker.state != CHILD_RUNNING || s->worker.killed)
+	if (s->worker->state != CHILD_RUNNING || s->worker->killed)
 		return;
 	record_init(&r, s->broker, op, "kill.ordered");
 	RECORD_TEXT(&r.m, cause, ending_desc(kill_cause(s))->cause);
@@ -115,7 +167,7 @@ session_kill(struct session *s)
 {
 	s->kill_at_ms = 0;
 	kill_record(s);
-	child_kill(&s->worker);
+	child_kill(s->worker);
 	for (size_t i = 0; i < s->operation->config->nproviders; i++)
 		child_kill(&s->providers[i]);
 }
@@ -128,7 +180,7 @@ session_is_over(const struct session *s)
 	if (!s->closing || !s->operation->told || s->operation->records > 0 ||
 	    s->operation->at_work)
 		return false;
-	if (!child_is_gone(&s->worker) || s->worker.out.fd >= 0 || s->worker.err.fd >= 0)
+	if (!child_is_gone(s->worker) || s->worker->out.fd >= 0 || s->worker->err.fd >= 0)
 		return false;
 	for (size_t i = 0; i < s->operation->config->nproviders; i++)
 		if (!child_is_gone(&s->providers[i]))
@@ -145,8 +197,7 @@ session_destroy(struct session *s)
 	TAILQ_REMOVE(&b->sessions, s, link);
 	RB_REMOVE(session_tree, &b->session_tree, s);
 	b->nsessions -= s->operation->sandbox == NULL;
-	pipe_close(&s->worker.in);
-	buf_finish(&s->worker.input);
+	worker_destroy(s->worker);
 	for (size_t i = 0; i < s->operation->config->nproviders; i++)
 		provider_finish(&s->providers[i]);
 	alarm_clear(&s->alarm);
@@ -173,7 +224,7 @@ broker_check_settled(struct broker *b)
 static bool
 speaks(const struct session *s)
 {
-	return s->worker.kind == CHILD_TURN &&
+	return s->worker->kind == CHILD_TURN &&
 	    (s->operation->kind == operation_kind_turn || s->operation->payload != NULL);
 }
 
@@ -181,9 +232,9 @@ speaks(const struct session *s)
 static enum ending
 worker_ending(const struct session *s)
 {
-	const struct exit_facts *x = &s->worker.exit;
+	const struct exit_facts *x = &s->worker->exit;
 
-	if (s->worker.state != CHILD_GONE)
+	if (s->worker->state != CHILD_GONE)
 		return ENDING_runtime_protocol_violation;
 	if (x->cause != ENDING_none && x->cause < ENDING_MAX)
 		return (enum ending)x->cause;
@@ -203,19 +254,21 @@ session_worker_over(struct session *s)
 
 	s->half_at_ms = 0;
 	if (!op->ended) {
-		op->exit = s->worker.exit;
+		op->exit = s->worker->exit;
+		/* What it used in the turns before is no part of this one. */
+		op->used_before = s->worker->served > 0;
 		if (ending == ENDING_runtime_protocol_violation && op->fault.rule == NULL)
 			op->fault.rule = "the link was closed by a process that lives on";
 		operation_end(op, ending);
 	}
-	if (s->worker.state == CHILD_GONE)
+	if (s->worker->state == CHILD_GONE)
 		session_kill(s); /* providers have nobody to work for */
 }
 
 void
 session_check_worker(struct session *s)
 {
-	const struct child *w = &s->worker;
+	const struct child *w = s->worker;
 	bool streams_open = w->out.fd >= 0 || w->err.fd >= 0;
 	bool quiet = w->link == NULL && !streams_open;
 
@@ -238,7 +291,7 @@ is_held(const struct pipe *p)
 void
 session_streams_moved(struct session *s)
 {
-	if (s->half_at_ms == 0 || s->worker.state != CHILD_GONE)
+	if (s->half_at_ms == 0 || s->worker->state != CHILD_GONE)
 		return;
 	s->half_at_ms = s->broker->now_ms + EXIT_HALF_MS;
 	session_arm(s);
@@ -247,7 +300,7 @@ session_streams_moved(struct session *s)
 static void
 session_half_passed(struct session *s)
 {
-	struct child *w = &s->worker;
+	struct child *w = s->worker;
 
 	/* A client that reads slowly is no reason to lose what the worker wrote. */
 	if (w->state == CHILD_GONE && !s->operation->ended &&
@@ -324,10 +377,10 @@ void
 session_flow(struct session *s)
 {
 	struct operation *op = s->operation;
-	struct link *l = s->worker.link;
+	struct link *l = s->worker->link;
 	bool full = op->ncalls >= SESSION_CALLS_MAX || op->call_bytes >= SESSION_BYTES_MAX;
 	/* What a dead worker left in its socket is little, and waits for nobody. */
-	bool ahead = !op->ended && s->worker.state != CHILD_GONE && !operation_may_output(op);
+	bool ahead = !op->ended && s->worker->state != CHILD_GONE && !operation_may_output(op);
 
 	if (l == NULL)
 		return;
@@ -347,8 +400,6 @@ session_create(struct broker *b, struct operation *op)
 {
 	struct session *s = calloc(1, sizeof *s);
 	size_t n = op->config->nproviders;
-	uint64_t workspace =
-	    op->sandbox != NULL && op->sandbox->has_workspace ? op->sandbox->number : 0;
 
 	if (s == NULL)
 		return NULL;
@@ -358,26 +409,21 @@ session_create(struct broker *b, struct operation *op)
 	s->alarm = (struct alarm){ .fn = session_on_alarm, .arg = s };
 	s->providers = calloc(n + 1, sizeof *s->providers);
 	s->lanes = calloc(n + 1, sizeof *s->lanes);
-	if (s->providers != NULL && s->lanes != NULL)
+	s->worker = worker_create(s);
+	if (s->worker != NULL && s->providers != NULL && s->lanes != NULL)
 		s->shared = shared_join(b, op->config);
 	if (s->shared == NULL) {
+		worker_destroy(s->worker);
 		free(s->providers);
 		free(s->lanes);
 		free(s);
 		return NULL;
 	}
-	/* In a sandbox a command comes over the link, too: its worker becomes it. */
-	child_init(&s->worker, b, op->config,
-	    op->kind == operation_kind_turn || op->sandbox != NULL ? CHILD_TURN : CHILD_COMMAND,
-	    op->runtime);
-	s->worker.workspace = workspace;
-	s->worker.session = s;
-	s->worker.number = s->id;
 	for (size_t i = 0; i < n; i++) {
 		provider_init(&s->providers[i], b, op->config, (uint32_t)i);
 		s->providers[i].session = s;
 		s->providers[i].number = s->id;
-		s->providers[i].workspace = workspace;
+		s->providers[i].workspace = s->worker->workspace;
 		lane_init(&s->lanes[i]);
 	}
 	TAILQ_INSERT_TAIL(&b->sessions, s, link);
@@ -390,9 +436,17 @@ void
 session_start(struct session *s)
 {
 	struct turn *t = s->operation->turn;
+	enum rest rest = rest_give(s);
 
+	if (rest == REST_LEAVES)
+		return; /* and this comes again once it has left */
 	STOP_POINT("broker.before_spawn");
-	child_ask(&s->worker);
+	if (rest == REST_GIVEN) {
+		turn_run(s->operation);
+	} else {
+		RB_INSERT(worker_tree, &s->broker->workers, s->worker);
+		child_ask(s->worker);
+	}
 	for (size_t i = 0; t != NULL && i < t->ncatalogue; i++)
 		if (!t->catalogue[i]->own)
 			provider_need(provider_of(s, t->catalogue[i]->provider));
@@ -406,8 +460,8 @@ session_close(struct session *s, uint64_t grace_ms)
 	struct operation *op = s->operation;
 	uint64_t at = s->broker->now_ms + grace_ms;
 	struct msg_operation_abort abort = { .operation = slice_of(op->id) };
-	struct control term = { .verb = CONTROL_SIGNAL, .kind = s->worker.kind,
-		.session = s->id, .index = s->worker.index, .error = 15,
+	struct control term = { .verb = CONTROL_SIGNAL, .kind = s->worker->kind,
+		.session = s->worker->number, .index = s->worker->index, .error = 15,
 		.generation = op->config->generation };
 
 	session_flow(s);
@@ -415,14 +469,15 @@ session_close(struct session *s, uint64_t grace_ms)
 		bool success = op->ending == ENDING_completed || op->ending == ENDING_failed;
 
 		s->closing = true;
-		s->kill_at_ms = at;
-		if (s->worker.link != NULL && success) {
-			link_close_drained(s->worker.link, (int)grace_ms);
-		} else if (s->worker.link != NULL) { /* only now is an abort sent (D-8) */
+		/* Providers have nobody to work for where the worker only waits. */
+		s->kill_at_ms = rest_keep(s) ? s->broker->now_ms : at;
+		if (s->worker->link != NULL && success) {
+			link_close_drained(s->worker->link, (int)grace_ms);
+		} else if (s->worker->link != NULL) { /* only now is an abort sent (D-8) */
 			abort.cause = slice_of(ending_desc(op->ending)->cause);
-			link_notify(s->worker.link, MSG_operation_abort, &abort);
+			link_notify(s->worker->link, MSG_operation_abort, &abort);
 		} else if (op->kind == operation_kind_command && grace_ms > 0 &&
-		    s->worker.state == CHILD_RUNNING) {
+		    s->worker->state == CHILD_RUNNING) {
 			control_tell(s->broker, &term);
 		}
 	} else if (s->kill_at_ms != 0 && at < s->kill_at_ms) {
@@ -437,7 +492,7 @@ session_close(struct session *s, uint64_t grace_ms)
 void
 session_on_stream_end(struct child *c)
 {
-	if (child_serves(c))
+	if (c->session == NULL || child_serves(c))
 		return;
 	session_check_worker(c->session);
 	session_arm(c->session);

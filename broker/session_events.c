@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "broker/provider.h"
+#include "broker/rest.h"
 #include "broker/sandbox.h"
 #include "broker/shared.h"
 #include "broker/workspace.h"
@@ -19,16 +20,19 @@ static const struct link_handler worker_handler;
 static struct child *
 child_find(struct broker *b, const struct control *c)
 {
-	struct session *s = session_find(b, c->session);
+	struct child *worker;
+	struct session *s;
 
 	if (c->kind == CHILD_WORKSPACE)
 		return workspace_find(b, c->session);
-	if (s != NULL && c->kind == CHILD_PROVIDER)
-		return c->index < s->operation->config->nproviders ? &s->providers[c->index]
-								    : NULL;
-	if (s != NULL)
-		return c->kind == s->worker.kind ? &s->worker : NULL;
-	return c->kind == CHILD_PROVIDER ? shared_find(b, c->session, c->index) : NULL;
+	if (c->kind != CHILD_PROVIDER) {
+		worker = worker_find(b, c->session);
+		return worker != NULL && c->kind == worker->kind ? worker : NULL;
+	}
+	s = session_find(b, c->session);
+	if (s == NULL)
+		return shared_find(b, c->session, c->index);
+	return c->index < s->operation->config->nproviders ? &s->providers[c->index] : NULL;
 }
 
 static int
@@ -122,19 +126,21 @@ session_on_refused(struct broker *b, const struct control *c)
 	session_arm(child->session);
 }
 
-/* An ending that came before its worker's says nothing of how that went, or what it used. */
-static void
+void
 worker_record(const struct child *c)
 {
-	struct operation *op = c->session->operation;
+	const struct operation *op = c->session != NULL ? c->session->operation : NULL;
 	enum ending cause = c->exit.cause != ENDING_none ? (enum ending)c->exit.cause
 	    : c->exit.kind == EXIT_EXITED		  ? ENDING_exited : ENDING_signaled;
 	struct record r;
 
-	if (!op->ended || ending_desc(cause) == NULL ||
+	if ((op != NULL && !op->ended && c->served == 0) || ending_desc(cause) == NULL ||
 	    (c->exit.kind != EXIT_EXITED && c->exit.kind != EXIT_SIGNALED))
 		return;
-	record_init(&r, op->broker, op, "worker.ended");
+	if (op != NULL)
+		record_init(&r, c->broker, op, "worker.ended");
+	else
+		sandbox_record_init(&r, c->rests_in, "worker.ended");
 	RECORD_TEXT(&r.m, cause, ending_desc(cause)->cause);
 	r.m.has_source = true;
 	r.m.source = record_source_kernel;
@@ -157,6 +163,10 @@ session_on_exit(struct broker *b, const struct control *c)
 	}
 	if (child->kind == CHILD_WORKSPACE) {
 		workspace_on_exit(child, c);
+		return;
+	}
+	if (child->session == NULL) {
+		rest_on_exit(child);
 		return;
 	}
 	worker_record(child);
@@ -182,7 +192,7 @@ child_orphan(struct child *c)
 void
 session_orphan(struct session *s)
 {
-	child_orphan(&s->worker);
+	child_orphan(s->worker);
 	for (size_t i = 0; i < s->operation->config->nproviders; i++)
 		child_orphan(&s->providers[i]);
 	session_arm(s);
@@ -201,13 +211,18 @@ static void
 worker_on_message(struct link *l, const struct message *m, void *arg)
 {
 	struct child *c = arg;
-	struct operation *op = c->session->operation;
+	struct operation *op = c->session != NULL ? c->session->operation : NULL;
 	const union msg_any *u = &m->u;
 	struct slice id = { 0 };
 
-	broker_tick(op->broker);
+	broker_tick(c->broker);
+	if (op == NULL) {
+		rest_on_message(c, m);
+		return;
+	}
 	switch (m->type) {
 	case MSG_hello:
+		c->turns = u->hello.has_turns && u->hello.turns;
 		if (op->kind == operation_kind_turn)
 			turn_run(op);
 		else
@@ -253,12 +268,16 @@ worker_on_end(
     struct link *l, enum link_end end, const struct fault *fault, int error, void *arg)
 {
 	struct child *c = arg;
-	struct operation *op = c->session->operation;
+	struct operation *op = c->session != NULL ? c->session->operation : NULL;
 
 	(void)l;
 	(void)error;
-	broker_tick(op->broker);
+	broker_tick(c->broker);
 	c->link = NULL;
+	if (op == NULL) {
+		rest_on_link_end(c);
+		return;
+	}
 	if (end == LINK_END_FAULT && !op->ended && is_event_too_large(fault)) {
 		op->limit_name = "event size";
 		operation_end(op, ENDING_limit);

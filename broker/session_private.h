@@ -10,6 +10,15 @@
 /* Of no session: `session` and `shared` are the caller's. */
 void child_init(struct child *c, struct broker *b, const struct config *config,
     enum child_kind kind, uint32_t index);
+/* That of `s`, absent so far; NULL if memory is out. */
+struct child *worker_create(struct session *s);
+/* Gone, or absent, and its link over.  NULL is allowed. */
+void worker_destroy(struct child *w);
+/* The one that CONTROL_LINK and its like name by its number; NULL if there is none. */
+struct child *worker_find(struct broker *b, uint64_t number);
+/* An ending that came before its worker's says nothing of how that went, or what it used; and
+ * that of a turn nothing of what its worker used in those before: this does. */
+void worker_record(const struct child *w);
 /* Orders the supervisor to make it. */
 void child_ask(struct child *c);
 /* Orders the supervisor to kill it, once. */

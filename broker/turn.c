@@ -264,8 +264,8 @@ turn_drain(struct operation *op, bool outage)
 		session_arm(op->session);
 	}
 	drain.graceMs = until > now ? until - now : 0;
-	if (t->run_sent && op->session->worker.link != NULL)
-		link_notify(op->session->worker.link, MSG_operation_drain, &drain);
+	if (t->run_sent && op->session->worker->link != NULL)
+		link_notify(op->session->worker->link, MSG_operation_drain, &drain);
 	turn_settle(op);
 }
 

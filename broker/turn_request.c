@@ -1,5 +1,6 @@
 #include "broker/broker.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "broker/grant_wire.h"
@@ -135,7 +136,7 @@ void
 turn_run(struct operation *op)
 {
 	struct turn *t = op->turn;
-	struct link *l = op->session->worker.link;
+	struct link *l = op->session->worker->link;
 	struct buf tools = { 0 }, context = { 0 };
 	struct msg_operation_run run;
 	uint64_t now = op->broker->now_ms;
@@ -170,6 +171,8 @@ turn_run(struct operation *op)
 	buf_finish(&t->message);
 	buf_finish(&t->state);
 	buf_finish(&t->input_metadata);
+	if (r == -EPIPE)
+		return; /* the end of its link is on its way, and ends the turn */
 	if (r < 0) {
 		op->limit_name = "turn request";
 		operation_end(op, ENDING_limit);

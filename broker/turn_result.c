@@ -63,6 +63,8 @@ turn_on_outcome(struct operation *op, const struct message *m)
 	STOP_POINT("broker.outcome_received");
 	if (op->ended)
 		return; /* the first ending stands (D-2) */
+	/* Before its calls are interrupted: with one of them open, its worker ends with it. */
+	t->rests = !m->failed && !t->draining && op->ncalls == 0;
 	if (t->ask != NULL) { /* kept aside: the ask was the outcome (TU-62) */
 		operation_end(op, ENDING_completed);
 		return;
@@ -96,6 +98,7 @@ turn_on_outcome(struct operation *op, const struct message *m)
 		turn_fail(t, "tool_unavailable", /* TU-60 */
 		    "the runtime may not escalate: no grant offers " ESCALATE_TOOL);
 	} else { /* TU-15 */
+		t->rests = false;
 		turn_fail(t, "invalid_runtime_outcome",
 		    "the outcome is neither complete{output} nor fail{error} nor "
 		    "escalate{reason}");
@@ -265,7 +268,7 @@ void
 turn_handle_emit(struct operation *op, uint32_t msgid, const struct msg_event_emit *m)
 {
 	struct turn *t = op->turn;
-	struct link *l = op->session->worker.link;
+	struct link *l = op->session->worker->link;
 	struct buf *body = &op->broker->scratch;
 	struct msg_event_emit_reply reply = { .sequence = t->sequence };
 
@@ -354,7 +357,7 @@ turn_handle_annotate(
     struct operation *op, uint32_t msgid, const struct msg_turn_annotate *m)
 {
 	struct turn *t = op->turn;
-	struct link *l = op->session->worker.link;
+	struct link *l = op->session->worker->link;
 	struct msg_turn_annotate_reply reply = { 0 };
 	struct slice old;
 

@@ -231,13 +231,13 @@ caisson_start_with(struct caisson *c, enum caisson_request kind, const char *nam
 	return error;
 }
 
-int
-caisson_tell(struct caisson *c, enum caisson_request kind, const char *name,
-    const struct caisson_writer *value)
+static int
+tell_with(struct caisson *c, enum caisson_request kind, const char *name,
+    const struct caisson_writer *value, const struct caisson_option *options, size_t n)
 {
 	struct caisson_result r;
 	uint32_t call;
-	int error = caisson_start(c, kind, name, value, &call);
+	int error = caisson_start_with(c, kind, name, value, options, n, &call);
 
 	if (error == 0)
 		error = caisson_call_wait(c, call, &r);
@@ -245,6 +245,23 @@ caisson_tell(struct caisson *c, enum caisson_request kind, const char *name,
 		return error;
 	caisson_result_finish(&r);
 	return r.status == CAISSON_SUCCEEDED ? 0 : -EPERM;
+}
+
+int
+caisson_tell(struct caisson *c, enum caisson_request kind, const char *name,
+    const struct caisson_writer *value)
+{
+	return tell_with(c, kind, name, value, NULL, 0);
+}
+
+/* With what is packed already: the version, and true. */
+static int
+say_hello(struct caisson *c)
+{
+	struct caisson_writer version = { &(uint8_t){ CAISSON_PROTOCOL }, 1, 1, 0 };
+	struct caisson_option turns = { "turns", { &(uint8_t){ 0xc3 }, 1 } };
+
+	return tell_with(c, CAISSON_HELLO, "caisson.c", &version, &turns, 1);
 }
 
 int
@@ -348,8 +365,6 @@ caisson_open(struct caisson **ret)
 {
 	const char *text = getenv("CAISSON_LINK_FD");
 	struct caisson *c = calloc(1, sizeof *c);
-	/* packed */
-	struct caisson_writer version = { &(uint8_t){ CAISSON_PROTOCOL }, 1, 1, 0 };
 	int error = -EBADF;
 
 	if (c == NULL)
@@ -357,7 +372,7 @@ caisson_open(struct caisson **ret)
 	c->fd = text != NULL ? (int)strtol(text, NULL, 10) : -1;
 	/* What the runtime starts has no business on the link. */
 	if (fcntl(c->fd, F_SETFD, FD_CLOEXEC) >= 0 && fcntl(c->fd, F_SETFL, O_NONBLOCK) >= 0)
-		error = caisson_tell(c, CAISSON_HELLO, "caisson.c", &version);
+		error = say_hello(c);
 	if (error < 0)
 		caisson_close(c);
 	else

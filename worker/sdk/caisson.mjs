@@ -392,7 +392,7 @@ export function run(serve, { name = 'caisson.mjs' } = {}) {
       (fault === null ? resolve : reject)(fault ?? undefined);
     });
     delete process.env.CAISSON_LINK_FD;
-    link.request('hello', () => ({ protocol: PROTOCOL, name }), null, (reply) =>
+    link.request('hello', () => ({ protocol: PROTOCOL, name, turns: true }), null, (reply) =>
       must(mustHave(reply, { protocol: isCount }).protocol === PROTOCOL, 'another protocol'),
     ).catch((e) => link.end(e));
   });

@@ -391,7 +391,7 @@ def serve(run, name="caisson.py"):
     """Answers every turn with `run(turn)` until the broker closes the link."""
     link = _Link(int(os.environ.pop("CAISSON_LINK_FD")))
     threading.Thread(target=link.receive, daemon=True).start()
-    link.request("hello", {"protocol": PROTOCOL, "name": name}, lambda result: None).result()
+    link.request("hello", dict(protocol=PROTOCOL, name=name, turns=True), lambda r: None).result()
     for turn in iter(link.turns.get, None):
         with contextlib.suppress(LinkClosed):  # then the queue ends
             link.send([1, turn._msgid, None, _outcome(run, turn)])

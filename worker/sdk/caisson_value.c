@@ -101,6 +101,7 @@ static const struct {
 	{ "step", CAISSON_UINT, 1, 5 },
 	{ "idempotencyKey", CAISSON_STR, 2, 128 + 2 },
 	{ "metadata", CAISSON_MAP, 1, 16u << 10 },
+	{ "turns", CAISSON_BOOL, 1, 1 },
 };
 
 bool
