@@ -7,6 +7,7 @@
 #include "broker/feed.h"
 #include "broker/sandbox.h"
 #include "broker/shared.h"
+#include "broker/stored.h"
 #include "common/clock.h"
 
 void
@@ -51,6 +52,9 @@ broker_init(struct broker *b, int control_fd)
 void
 broker_finish(struct broker *b)
 {
+	/* What is kept of sessions that go on is not dropped with them. */
+	if (b->feeds != NULL)
+		stored_set_link(b->feeds->stored, NULL);
 	journal_destroy(b->journal);
 	process_finish(b);
 	sandboxes_finish(b);

@@ -180,10 +180,6 @@ take_retention(struct config_reader *r, const struct msg_config_broker *b)
 		.total_bytes = b->has_retentionTotal ? b->retentionTotal : RETENTION_TOTAL,
 		.time_ms = b->has_retentionMs ? b->retentionMs : RETENTION_MS,
 	};
-	if (c->retention == retention_durable)
-		config_fail(r, "retention",
-		    "durable is not in this version: use memory, which outlives the gateway, or "
-		    "none");
 	if (c->retention == retention_none) /* but for an ending that somebody waits for */
 		c->retained.operation_bytes = 0;
 }

@@ -148,6 +148,14 @@ event_log_clear(struct event_log *log)
 }
 
 void
+event_log_skip(struct event_log *log, uint64_t next)
+{
+	assert(next >= log->next && !log->has_ended);
+	event_log_clear(log);
+	log->first = log->next = next;
+}
+
+void
 event_log_finish(struct event_log *log)
 {
 	if (log->store != NULL)
@@ -202,18 +210,33 @@ void
 event_log_end(struct event_log *log, uint64_t now_ms)
 {
 	struct event_store *s = log->store;
+	struct event_log *before;
 
 	assert(!log->has_ended);
 	if (log->bytes > 0)
 		log_leave(log);
 	log->has_ended = true;
 	log->ended_at_ms = now_ms;
-	if (log_count(log) > 1)
-		TAILQ_INSERT_TAIL(&s->full, log, place);
 	if (log_count(log) == 0)
 		return;
-	TAILQ_INSERT_TAIL(&s->ended, log, ending);
+	/* One that a broker before us had may have ended before those that ended since. */
+	before = TAILQ_LAST(&s->ended, event_logs);
+	while (before != NULL && before->ended_at_ms > now_ms)
+		before = TAILQ_PREV(before, event_logs, ending);
+	if (before == NULL)
+		TAILQ_INSERT_HEAD(&s->ended, log, ending);
+	else
+		TAILQ_INSERT_AFTER(&s->ended, before, log, ending);
 	s->last_bytes += (*ring_at(log, log->next - 1))->n + EVENT_COST;
+	if (log_count(log) == 1)
+		return;
+	before = TAILQ_LAST(&s->full, event_logs);
+	while (before != NULL && before->ended_at_ms > now_ms)
+		before = TAILQ_PREV(before, event_logs, place);
+	if (before == NULL)
+		TAILQ_INSERT_HEAD(&s->full, log, place);
+	else
+		TAILQ_INSERT_AFTER(&s->full, before, log, place);
 }
 
 bool

@@ -90,10 +90,12 @@ uint64_t event_log_behind(const struct event_log *log, uint64_t next);
  * of at least that size that goes.
  */
 uint64_t event_log_room(const struct event_log *log, uint64_t least_bytes);
-/* The last event was appended.  Once. */
+/* The last event was appended, at that instant.  Once. */
 void event_log_end(struct event_log *log, uint64_t now_ms);
 /* Drops every event. */
 void event_log_clear(struct event_log *log);
+/* The same; and `next` is the number of the next to come: those before are gone. */
+void event_log_skip(struct event_log *log, uint64_t next);
 /*
  * The event of that number; its `operation` is left to the caller, its slices live until anything
  * of the store changes.  False if it is not kept.

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "broker/broker.h"
+#include "broker/stored.h"
 #include "broker/subscriber.h"
 #include "common/clock.h"
 #include "common/walk.h"
@@ -34,6 +35,12 @@ feeds_create(struct broker *b)
 		return NULL;
 	}
 	fs->broker = b;
+	if (b->config->retention == retention_durable &&
+	    (fs->stored = stored_create(fs)) == NULL) {
+		table_finish(&fs->by_id);
+		free(fs);
+		return NULL;
+	}
 	fs->alarm = (struct alarm){ .fn = feeds_on_alarm, .arg = fs };
 	feed_list_init(&fs->loose, NULL, NULL);
 	TAILQ_INIT(&fs->ended);
@@ -45,7 +52,15 @@ void
 feeds_on_config(struct feeds *fs)
 {
 	event_store_set_limits(&fs->store, &fs->broker->config->retained);
+	stored_on_config(fs->stored);
 	feeds_on_alarm(fs);
+}
+
+void
+feeds_on_ending(struct feeds *fs)
+{
+	if (fs->alarm.at_ms == 0)
+		feeds_on_alarm(fs);
 }
 
 void
@@ -55,6 +70,7 @@ feeds_destroy(struct feeds *fs)
 		return;
 	feed_list_finish(&fs->loose);
 	alarm_clear(&fs->alarm);
+	stored_destroy(fs->stored);
 	table_finish(&fs->by_id);
 	buf_finish(&fs->scratch);
 	free(fs);
@@ -153,6 +169,7 @@ feed_make(struct feeds *fs, struct feed_list *l, const char *id, uint64_t next)
 	f->number = ++fs->last_number;
 	f->alarm = (struct alarm){ .fn = feed_on_alarm, .arg = f };
 	event_log_init(&f->log, &fs->store, next);
+	stored_init_feed(l != &fs->loose ? fs->stored : NULL, f);
 	TAILQ_INIT(&f->subscribers);
 	table_put(&fs->by_id, hash_of(slice_of(f->id)), f);
 	TAILQ_INSERT_TAIL(&l->feeds, f, entry);
@@ -175,6 +192,7 @@ feed_destroy(struct feed *f)
 {
 	struct feeds *fs = f->all;
 
+	stored_forget(f->list != &fs->loose ? fs->stored : NULL, f);
 	event_log_finish(&f->log);
 	subscribers_finish(f);
 	feed_let_go(f);
@@ -233,6 +251,7 @@ void
 feed_append(struct feed *f, struct msg_operation_event *e)
 {
 	event_log_append(&f->log, e);
+	stored_append(f->all->stored, f);
 	subscribers_pump(f);
 	feed_trim(f);
 }
@@ -259,7 +278,6 @@ feed_settle(struct feed *f)
 	struct feeds *fs = f->all;
 	struct feed_list *l = f->list;
 
-	event_log_end(&f->log, fs->broker->now_ms);
 	l->nended++;
 	if (l == &fs->loose) {
 		if (l->nended > FEEDS_LOOSE_MAX)
@@ -272,8 +290,10 @@ feed_settle(struct feed *f)
 		else if (fs->nended > FEEDS_ENDED_MAX)
 			feed_destroy(TAILQ_FIRST(&fs->ended));
 	}
-	if (fs->alarm.at_ms == 0)
-		feeds_on_alarm(fs);
+	if (f->is_loading)
+		return;
+	event_log_end(&f->log, fs->broker->now_ms);
+	feeds_on_ending(fs);
 }
 
 void
@@ -295,6 +315,7 @@ feed_end(struct feed *f, const struct past *p, struct msg_operation_event *e)
 	f->ended_at_ms = clock_wall_ms();
 	feed_let_go(f);
 	f->on_room = NULL;
+	stored_append(f->all->stored, f);
 	subscribers_pump(f);
 	feed_settle(f);
 	feed_check(f);
@@ -305,8 +326,9 @@ int
 feeds_keep(struct feeds *fs, struct feed_list *l, const char *id, const struct past *p,
     uint64_t sequence, const struct msg_operation_event *e)
 {
-	struct feed *f = feed_make(
-	    fs, l != NULL ? l : &fs->loose, id, e != NULL ? sequence : sequence + 1);
+	bool load = e == NULL && l != NULL && fs->stored != NULL;
+	struct feed *f = feed_make(fs, l != NULL ? l : &fs->loose, id,
+	    load ? 1 : e != NULL ? sequence : sequence + 1);
 
 	if (f == NULL)
 		return -ENOMEM;
@@ -315,6 +337,10 @@ feeds_keep(struct feeds *fs, struct feed_list *l, const char *id, const struct p
 	if (e != NULL) {
 		event_log_append(&f->log, e);
 		f->ended_at_ms = clock_wall_ms();
+	}
+	if (load) {
+		f->beyond = sequence;
+		stored_load(fs->stored, f);
 	}
 	feed_settle(f);
 	event_log_trim(&f->log, 0);
@@ -353,7 +379,7 @@ feed_read(const struct feed *f, uint64_t next, struct msg_operation_event *ret,
 	uint64_t first = feed_retained_from(f);
 
 	scratch->n = 0;
-	if (next > last)
+	if (next > last || next >= f->kept || f->is_loading)
 		return 0;
 	if (event_log_read(&f->log, next, ret)) {
 		*ret_next = next + 1;
@@ -361,8 +387,10 @@ feed_read(const struct feed *f, uint64_t next, struct msg_operation_event *ret,
 	}
 	if (next == 1 && f->list->session != NULL && !(feed_has_ended(f) && last == 1)) {
 		read_accepted(f, scratch, ret);
-	} else if (next < first) {
-		read_gap(next, first - 1, scratch, ret);
+	} else if (next < first || next < last) {
+		read_gap(next, (next < first ? first : last) - 1, scratch, ret);
+		if (ret->sequence >= f->kept)
+			return 0;
 	} else {
 		*ret = (struct msg_operation_event){ .sequence = last };
 		ret->type = past_pack(scratch, &f->past);

@@ -40,6 +40,7 @@
 struct broker;
 struct client;
 struct feed;
+struct stored;
 struct subscriber;
 
 /* Those of one session, in the order of admission.  Starts with feed_list_init(). */
@@ -60,6 +61,12 @@ struct feed {
 	uint64_t accepted_at_ms, started_at_ms, ended_at_ms; /* wall clock; 0: not, or not known */
 	struct past past; /* its kind; once it has ended all of it */
 	struct event_log log;
+	uint64_t beyond; /* of a broker before us: the number of its ending; 0: its log has it */
+	/* stored.h: the numbers of the first event that may not be delivered yet, and that was
+	 * not sent to be kept; UINT64_MAX where that is nothing to wait for. */
+	uint64_t kept, sent;
+	bool is_unkept, is_unsent, is_loading;
+	TAILQ_ENTRY(feed) unkept, unsent, loading;
 	TAILQ_HEAD(, subscriber) subscribers;
 	unsigned nsubscribers;
 	struct pace_credit credit;
@@ -74,6 +81,7 @@ struct feed {
 struct feeds {
 	struct broker *broker;
 	struct event_store store;
+	struct stored *stored; /* NULL: they are kept in memory only */
 	struct table by_id;
 	struct feed_list loose;
 	TAILQ_HEAD(, feed) ended; /* the oldest ending first */
@@ -91,6 +99,8 @@ struct feeds *feeds_create(struct broker *b);
 void feeds_destroy(struct feeds *fs);
 /* b->config is another one. */
 void feeds_on_config(struct feeds *fs);
+/* The log of one of them has ended. */
+void feeds_on_ending(struct feeds *fs);
 /* The one of that operation, admitted or not; NULL if there is none. */
 struct feed *feed_find(const struct feeds *fs, struct slice id);
 
@@ -147,14 +157,14 @@ feed_has_ended(const struct feed *f)
 static inline uint64_t
 feed_last(const struct feed *f)
 {
-	return f->log.next - 1;
+	return f->beyond != 0 ? f->beyond : f->log.next - 1;
 }
 
 /* The first that can be read again; an ending can be told even when it is not kept. */
 static inline uint64_t
 feed_retained_from(const struct feed *f)
 {
-	return feed_has_ended(f) && f->log.first > feed_last(f) ? feed_last(f) : f->log.first;
+	return feed_has_ended(f) && f->log.first == f->log.next ? feed_last(f) : f->log.first;
 }
 
 /*

@@ -8,6 +8,7 @@
 #include "broker/feed.h"
 #include "broker/past.h"
 #include "broker/sandbox.h"
+#include "broker/stored.h"
 #include "common/log.h"
 #include "common/stop.h"
 #include "common/util.h"
@@ -137,8 +138,10 @@ prior_keep(struct broker *b, const struct prior *p, uint64_t sequence)
 
 	if (p->session[0] != '\0')
 		sb = sandbox_find(b, slice_of(p->session));
-	if (p->session[0] != '\0' && sb == NULL)
-		return; /* released: nobody may ask for it any more */
+	if (p->session[0] != '\0' && sb == NULL) { /* released: nobody may ask for it any more */
+		stored_drop(b->feeds->stored, p->id);
+		return;
+	}
 	if (feeds_keep(b->feeds, sb != NULL ? &sb->feeds : NULL, p->id, &p->past, sequence,
 		NULL) < 0)
 		log_error("cannot keep the ending of %s: out of memory", p->id);
@@ -340,11 +343,12 @@ state_no_segment(struct broker *b, int error)
 /* ---- the ledger's link ---------------------------------------------------------------- */
 
 static void
-state_ask(struct link *l, uint64_t cursor)
+state_ask(struct broker *b, struct link *l, uint64_t cursor)
 {
 	struct msg_state_load m = { .cursor = cursor };
 	uint32_t msgid;
 
+	m.has_bodies = m.bodies = cursor == 0 && b->feeds->stored != NULL;
 	link_request(l, MSG_state_load, &m, &msgid);
 }
 
@@ -412,7 +416,7 @@ state_on_page(struct broker *b, struct link *l, const struct msg_state_load_repl
 	loading.length = page->length;
 	memcpy(loading.chain, page->hash.p, sizeof loading.chain);
 	if (page->next != 0)
-		state_ask(l, page->next);
+		state_ask(b, l, page->next);
 	else
 		state_loaded(b);
 }
@@ -423,6 +427,8 @@ ledger_on_message(struct link *l, const struct message *m, void *arg)
 	struct broker *b = arg;
 
 	broker_tick(b);
+	if (stored_on_message(b->feeds->stored, m))
+		return;
 	if (m->failed) {
 		log_error("the ledger cannot give the state: %.*s", (int)m->error.message.n,
 		    (const char *)m->error.message.p);
@@ -441,13 +447,26 @@ ledger_on_end(
 	(void)error;
 	if (end == LINK_END_FAULT)
 		log_error("the ledger broke the protocol: %s", fault->rule);
-	if (b->ledger == l)
-		b->ledger = NULL; /* no effect waits for it; the supervisor makes another */
+	if (b->ledger != l)
+		return;
+	stored_set_link(b->feeds->stored, NULL);
+	b->ledger = NULL; /* no effect waits for it; the supervisor makes another */
+}
+
+static void
+ledger_on_drained(struct link *l, void *arg)
+{
+	struct broker *b = arg;
+
+	(void)l;
+	broker_tick(b);
+	stored_on_drained(b->feeds->stored);
 }
 
 static const struct link_handler ledger_handler = {
 	.on_message = ledger_on_message,
 	.on_end = ledger_on_end,
+	.on_drained = ledger_on_drained,
 };
 
 void
@@ -459,10 +478,12 @@ state_ledger(struct broker *b, int fd)
 		priors_forget();
 	b->ledger = link_open(b->base, fd, ROLE_BROKER, ROLE_LEDGER, &ledger_handler, b);
 	if (b->ledger == NULL) {
+		stored_set_link(b->feeds->stored, NULL);
 		log_error("cannot reach the ledger: out of memory");
 		return;
 	}
 	link_set_state(b->ledger, LINK_READY); /* both ends are ours: no hello */
 	if (b->journal == NULL)
-		state_ask(b->ledger, 0);
+		state_ask(b, b->ledger, 0);
+	stored_set_link(b->feeds->stored, b->ledger);
 }

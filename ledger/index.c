@@ -12,6 +12,7 @@
 
 #include "common/log.h"
 #include "common/util.h"
+#include "ledger/database.h"
 #include "ledger/index_private.h"
 
 #define INDEX_VERSION 6 /* of the schema: another one is made again from the journal */
@@ -103,46 +104,10 @@ static const char *const statements[STATEMENT_MAX] = {
 
 /* ---- SQLite ------------------------------------------------------------------------- */
 
-/* The names of an index are relative to the working directory, and stay so: in a chamber
- * its absolute name does not exist. */
-static int
-relative_name(sqlite3_vfs *vfs, const char *name, int n, char *out)
-{
-	(void)vfs;
-	return strlcpy(out, name, (size_t)n) < (size_t)n ? SQLITE_OK : SQLITE_CANTOPEN;
-}
-
-static int
-use_relative_names(void)
-{
-	static sqlite3_vfs relative;
-	sqlite3_vfs *unix_vfs;
-
-	if (relative.zName)
-		return 0;
-	if (sqlite3_initialize() != SQLITE_OK)
-		return -ENOMEM;
-	unix_vfs = sqlite3_vfs_find("unix");
-	if (!unix_vfs)
-		return -ENOSYS;
-	relative = *unix_vfs;
-	relative.pNext = NULL;
-	relative.zName = "relative";
-	relative.xFullPathname = relative_name;
-	return sqlite3_vfs_register(&relative, 0) == SQLITE_OK ? 0 : -ENOMEM;
-}
-
 int
 index_failed(struct index *x, const char *what)
 {
-	log_error("index: cannot %s: %s", what, sqlite3_errmsg(x->db));
-	switch (sqlite3_errcode(x->db) & 0xff) {
-	case SQLITE_CORRUPT:
-	case SQLITE_NOTADB:
-	case SQLITE_CONSTRAINT: /* rows behind the position: not of our making */
-		return -EUCLEAN;
-	default: return -EIO;
-	}
+	return database_failed(x->db, "index", what);
 }
 
 static int
@@ -164,26 +129,16 @@ index_statement(struct index *x, enum statement which)
 }
 
 static int
-open_db(const char *name, int flags, const char *vfs, struct index **ret)
+open_db(const char *name, int flags, struct index **ret)
 {
 	struct index *x = calloc(1, sizeof(*x));
-	int err;
+	int err = x ? database_open(name, flags, &x->db) : -ENOMEM;
 
-	if (!x)
-		return -ENOMEM;
-	err = sqlite3_open_v2(name, &x->db, flags | SQLITE_OPEN_NOMUTEX, vfs);
-	if (err != SQLITE_OK) {
-		err = sqlite3_system_errno(x->db);
-		index_close(x);
-		return err > 0 ? -err : -EIO;
-	}
-	sqlite3_extended_result_codes(x->db, 1);
-	sqlite3_db_config(x->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-	sqlite3_db_config(x->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-	sqlite3_db_config(x->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
-	sqlite3_db_config(x->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
-	*ret = x;
-	return 0;
+	if (err < 0)
+		free(x);
+	else
+		*ret = x;
+	return err;
 }
 
 static int
@@ -213,19 +168,6 @@ load_position(struct index *x)
 }
 
 static int
-version(struct index *x)
-{
-	sqlite3_stmt *s = NULL;
-	int v = -1;
-
-	if (sqlite3_prepare_v2(x->db, "PRAGMA user_version", -1, &s, NULL) == SQLITE_OK &&
-	    sqlite3_step(s) == SQLITE_ROW)
-		v = sqlite3_column_int(s, 0);
-	sqlite3_finalize(s);
-	return v;
-}
-
-static int
 create_schema(struct index *x)
 {
 	char pragma[64];
@@ -237,41 +179,6 @@ create_schema(struct index *x)
 	return 0;
 }
 
-static bool
-same_column(sqlite3_stmt *a, sqlite3_stmt *b, int i)
-{
-	int n = sqlite3_column_bytes(a, i);
-	const void *p = sqlite3_column_text(a, i), *q = sqlite3_column_text(b, i);
-
-	return n == sqlite3_column_bytes(b, i) && (p == NULL) == (q == NULL) &&
-	       (p == NULL || memcmp(p, q, (size_t)n) == 0);
-}
-
-/* Do both hold the same tables, and nothing else? */
-static bool
-same_schema(struct index *x, struct index *y)
-{
-	static const char sql[] = "SELECT type, name, tbl_name, sql FROM sqlite_master"
-				  " ORDER BY type, name";
-	sqlite3_stmt *a = NULL, *b = NULL;
-	int i, got = SQLITE_ERROR, other = SQLITE_ERROR;
-	bool same;
-
-	same = sqlite3_prepare_v2(x->db, sql, -1, &a, NULL) == SQLITE_OK &&
-	       sqlite3_prepare_v2(y->db, sql, -1, &b, NULL) == SQLITE_OK;
-	while (same) {
-		got = sqlite3_step(a);
-		other = sqlite3_step(b);
-		if (got != SQLITE_ROW || other != SQLITE_ROW)
-			break;
-		for (i = 0; i < 4; i++)
-			same = same && same_column(a, b, i);
-	}
-	sqlite3_finalize(a);
-	sqlite3_finalize(b);
-	return same && got == SQLITE_DONE && other == SQLITE_DONE;
-}
-
 /*
  * A view in the place of a table, or a trigger, would be a program of whoever made the
  * file, and may never end.
@@ -280,12 +187,12 @@ static int
 check_schema(struct index *x)
 {
 	struct index *ours;
-	int err = open_db(":memory:", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL, &ours);
+	int err = open_db(":memory:", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, &ours);
 
 	if (err < 0)
 		return err;
 	err = create_schema(ours);
-	if (err == 0 && !same_schema(x, ours))
+	if (err == 0 && !database_same_schema(x->db, ours->db))
 		err = -EIO;
 	index_close(ours);
 	return err;
@@ -305,14 +212,14 @@ open_writable(struct index **ret)
 	struct index *x;
 	int err;
 
-	err = open_db(INDEX_FILE, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, "relative", &x);
+	err = open_db(INDEX_FILE, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, &x);
 	if (err < 0)
 		return err;
 	/* One process only: no shared memory beside the file. */
 	err = run(x, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL;"
 		     "PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY;");
 	if (err == 0)
-		switch (version(x)) {
+		switch (database_version(x->db)) {
 		case INDEX_VERSION: err = load(x); break;
 		case 0: err = create_schema(x); break;
 		default: err = -EIO;
@@ -341,12 +248,10 @@ index_open(int dir_fd, struct index **ret)
 
 	if (dir_fd < 0) {
 		err =
-		    open_db(":memory:", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL, ret);
+		    open_db(":memory:", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, ret);
 		return err < 0 ? err : create_schema(*ret);
 	}
-	err = use_relative_names();
-	if (err == 0 && fchdir(dir_fd) < 0)
-		err = -errno;
+	err = database_enter(dir_fd);
 	if (err < 0)
 		return err;
 	mask = umask(077);
@@ -373,15 +278,13 @@ index_open_readonly(int dir_fd, struct index **ret)
 	/* What stands in the log is not in the file yet, and the log may change. */
 	if (fstatat(dir_fd, INDEX_FILE "-wal", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0)
 		return -EBUSY;
-	err = use_relative_names();
-	if (err == 0 && fchdir(dir_fd) < 0)
-		err = -errno;
+	err = database_enter(dir_fd);
 	if (err == 0)
 		err = open_db("file:" INDEX_FILE "?immutable=1",
-		    SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, "relative", ret);
+		    SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, ret);
 	if (err < 0)
 		return err;
-	if (version(*ret) != INDEX_VERSION || load(*ret) < 0) {
+	if (database_version((*ret)->db) != INDEX_VERSION || load(*ret) < 0) {
 		index_close(*ret);
 		*ret = NULL;
 		return -EUCLEAN;

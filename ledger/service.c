@@ -14,6 +14,7 @@
 #include "common/log.h"
 #include "common/stop.h"
 #include "common/util.h"
+#include "ledger/keeper.h"
 #include "ledger/verify.h"
 
 #define SLICE_MAX    4096 /* records a loop turn: the heartbeat is answered between them */
@@ -32,6 +33,8 @@ struct peer {
 struct service {
 	struct event_base *base;
 	struct ledger *ledger;
+	struct keeper *keeper; /* NULL: read-only */
+	struct link *broker; /* the last that came; NULL: none */
 	int control_fd; /* -1: read-only */
 	struct event *on_control;
 	struct event *tick;
@@ -138,8 +141,11 @@ handle_state_load(struct peer *p, const struct message *m)
 
 	memset(&lists, 0, sizeof(lists));
 	STOP_POINT("ledger.state_asked");
-	if (m->u.state_load.cursor == 0)
+	if (m->u.state_load.cursor == 0) {
 		follow_to_end(p->service);
+		keeper_on_begin(p->service->keeper,
+		    m->u.state_load.has_bodies && m->u.state_load.bodies);
+	}
 	ret = ledger_state(
 	    p->service->ledger, m->u.state_load.cursor, &reply, &lists, &bytes, &why);
 	if (ret < 0)
@@ -252,6 +258,12 @@ service_on_verify(evutil_socket_t fd, short events, void *arg)
 		event_add(s->verify, &now);
 }
 
+static void
+handle_body(struct peer *p, const struct message *m)
+{
+	keeper_handle(p->service->keeper, p->link, m);
+}
+
 static const struct {
 	enum msg_type type;
 	void (*handle)(struct peer *p, const struct message *m);
@@ -259,6 +271,10 @@ static const struct {
 	{ MSG_state_load, handle_state_load },
 	{ MSG_audit_read, handle_audit_read },
 	{ MSG_audit_verify, handle_audit_verify },
+	{ MSG_body_bounds, handle_body },
+	{ MSG_body_keep, handle_body },
+	{ MSG_body_drop, handle_body },
+	{ MSG_body_read, handle_body },
 };
 
 static void
@@ -286,6 +302,10 @@ peer_on_end(
 	else if (end == LINK_END_ERROR)
 		log_warn("a link failed: %s", strerror(error));
 	TAILQ_REMOVE(&s->peers, p, entry);
+	if (p->link == s->broker) {
+		s->broker = NULL;
+		keeper_set_link(s->keeper, NULL);
+	}
 	if (p->verify) {
 		verify_finish(p->verify);
 		free(p->verify);
@@ -299,6 +319,15 @@ static const struct link_handler peer_handler = {
 	.on_message = peer_on_message,
 	.on_end = peer_on_end,
 };
+
+/* What is still to be read of the one before was never told to be kept. */
+static void
+broker_set(struct service *s, struct link *l)
+{
+	link_close(s->broker);
+	s->broker = l;
+	keeper_set_link(s->keeper, l);
+}
 
 /* Takes `fd`. */
 static int
@@ -317,8 +346,10 @@ peer_add(struct service *s, int fd, enum role role)
 		return -errno;
 	}
 	/* The broker was given to us by the supervisor, and says no hello. */
-	if (role == ROLE_BROKER)
+	if (role == ROLE_BROKER) {
 		link_set_state(p->link, LINK_READY);
+		broker_set(s, p->link);
+	}
 	TAILQ_INSERT_TAIL(&s->peers, p, entry);
 	/* Nobody is answered before the record has been read to its end once; a read-only
 	 * ledger reads it when a question needs the index. */
@@ -403,7 +434,10 @@ service_create(struct event_base *base, struct ledger *l, int control_fd)
 	TAILQ_INIT(&s->peers);
 	s->tick = evtimer_new(base, service_on_tick, s);
 	s->verify = evtimer_new(base, service_on_verify, s);
-	if (!s->tick || !s->verify || (!l->readonly && event_add(s->tick, &now) < 0))
+	if (!l->readonly)
+		s->keeper = keeper_create(base, l->index_fd);
+	if (!s->tick || !s->verify || (!l->readonly && !s->keeper) ||
+	    (!l->readonly && event_add(s->tick, &now) < 0))
 		ret = -ENOMEM;
 	if (ret == 0 && l->readonly)
 		ret = peer_add(s, control_fd, ROLE_CLIENT);
@@ -438,5 +472,6 @@ service_destroy(struct service *s)
 		event_free(s->on_control);
 	if (!TAILQ_EMPTY(&s->peers))
 		event_base_loop(s->base, EVLOOP_NONBLOCK);
+	keeper_destroy(s->keeper);
 	free(s);
 }

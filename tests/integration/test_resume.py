@@ -249,12 +249,6 @@ class Resume(Case):
         self.assertEqual([e["type"] for e in again.events], ["accepted", "gap", "completed"])
         self.assertEqual(again.terminal["body"]["command"]["exitCode"], 0)
 
-    def test_a_retention_that_is_not_there_is_refused(self):
-        host = Host(runtimes=[SHELL], sessions=1, retention="durable")
-        self.assertEqual(host.process.wait(TIMEOUT), 125)
-        self.assertIn("retention: durable is not in this version", host.log_text())
-        host.close()
-
     def test_what_has_ended_is_dropped_in_time_and_its_ending_is_known(self):  # D-16
         host = self.host(retentionMs=0)
         client, _, operation, child = self.begin(host)
