@@ -425,7 +425,7 @@ class Files(Case):
 
 
 OUTLIVE = """python3 -c "
-import os, time
+import os, select
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
@@ -433,10 +433,10 @@ if os.fork() == 0:
             os.close(fd)
         while True:
             open('tick', 'a').write('.')
-            time.sleep(0.001)
+            select.select([], [], [], 0.001)
     os._exit(0)
 while not os.path.exists('tick'):
-    time.sleep(0.001)
+    select.select([], [], [], 0.001)
 "
 """
 
