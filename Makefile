@@ -261,9 +261,9 @@ $B/bench/%: $O/tests/bench/%.o $(archives)
 	$Q$(CC) -pie $(mode) $(LDFLAGS) -o $@ $< -Wl,--start-group $(archives) -Wl,--end-group $(all_libs) -lpthread
 
 SPAWNS ?= 10000
-soak: all $B/test/program/soak			## SPAWNS spawns and kills, and nothing left
+soak: all $B/test/program/soak			## SPAWNS spawns and kills, and nothing left; 1,000 sessions
 	$Qcd tests/integration && CAISSON_BUILD=$(abspath $B) CAISSON_SOAK=$(SPAWNS) \
-		$(PYTHON) -W ignore -m unittest test_soak
+		$(PYTHON) -W ignore -m unittest test_soak test_network
 
 # Coverage-guided fuzzing needs clang; TIME is seconds per target.
 TIME ?= 600

@@ -47,6 +47,7 @@ struct conn {
 
 	uint64_t due_at_ms; /* 0: nothing; else what `expects` names has not come by then */
 	uint64_t taken_at_ms; /* when the client last took a byte, while some wait */
+	uint64_t acknowledged_bytes; /* by a TCP client, when that was last looked at */
 
 	bool dirty; /* in gateway.dirty */
 	bool paused; /* by the user */

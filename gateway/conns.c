@@ -1,6 +1,10 @@
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+#include <linux/tcp.h>
 
 #include <event2/event.h>
 
@@ -51,6 +55,27 @@ is_mute(const struct conn *c, uint64_t now_ms)
 	    c->due_at_ms != 0 && c->due_at_ms + MUTE_MS <= now_ms + c->g->config.header_timeout_ms;
 }
 
+/*
+ * Nothing of what waits for it has gone to its kernel for a time; and of a TCP client, whose kernel
+ * takes much at once, it has not acknowledged a byte in that time either.
+ */
+static bool
+takes_nothing(struct conn *c, uint64_t now_ms)
+{
+	struct tcp_info info = { .tcpi_bytes_acked = 0 };
+	socklen_t n = sizeof(info);
+
+	if (conn_queued(c) == 0 || !c->write_blocked ||
+	    now_ms - c->taken_at_ms < c->g->config.write_timeout_ms)
+		return false;
+	if (getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &info, &n) < 0 ||
+	    info.tcpi_bytes_acked == c->acknowledged_bytes)
+		return true;
+	c->acknowledged_bytes = info.tcpi_bytes_acked;
+	c->taken_at_ms = now_ms;
+	return false;
+}
+
 static void
 on_sweep(void *arg)
 {
@@ -62,8 +87,7 @@ on_sweep(void *arg)
 	TAILQ_FOREACH (c, &g->conns, entry) {
 		if (c->ended)
 			continue;
-		if (conn_queued(c) > 0 && c->write_blocked &&
-		    now_ms - c->taken_at_ms >= g->config.write_timeout_ms) {
+		if (takes_nothing(c, now_ms)) {
 			conn_cut_off(c);
 		} else if (c->due_at_ms != 0 && c->due_at_ms <= now_ms) {
 			on_due(c);

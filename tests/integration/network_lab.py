@@ -118,6 +118,9 @@ def mute(address, sandbox, operation, after=0):
     return sock
 
 
+HEARTBEAT = _websocket.encode(1, b'{"type":"heartbeat"}')
+
+
 class Cutter:
     """Forwards connections to `address`; the n-th ends after `plan(n)` = (bytes to the gateway,
     bytes to the client), None: never."""
@@ -195,6 +198,7 @@ class Line:
         self.operation, self.last, self.ending, self.endings = None, 0, None, 0
         self.gaps, self.output, self.connections, self.refused = [], b"", 0, []
         self.sock, self.parser, self.head, self.pending = None, None, b"", b""
+        self.restless = False  # it goes away after each event
 
     def open(self):
         host, _, port = self.swarm.address.rpartition(":")
@@ -274,6 +278,8 @@ class Line:
                 self.refused.append(message)
                 return False
             self.on_event(message)
+            if self.restless:
+                return False
         return True
 
     def on_writable(self):

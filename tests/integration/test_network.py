@@ -184,11 +184,27 @@ class Many(network_lab.Case):
         return times
 
     def test_many_sessions_with_live_output(self):
-        """OP-5, OP-13, OP-17: no event is lost, comes twice or out of order."""
+        """OP-5, OP-13, OP-17: no event is lost, comes twice or out of order; also beside a client
+        that never reads, one that floods, and one that goes away after each event."""
         self.daemon()
         swarm = Swarm(self, self.plain, self.number)
         swarm.send("echo x >>ran; i=0; while [ $i -lt 50 ]; do echo line $i; i=$((i+1)); done", "k")
-        swarm.run()
+        swarm.lines[0].restless = True
+        odd = []
+
+        def between(swarm):
+            if not odd and swarm.lines[1].operation is not None:
+                for line in swarm.lines[1:3]:
+                    odd.append(mute(self.plain, line.sandbox, line.operation or
+                                    swarm.lines[1].operation))
+                    self.addCleanup(odd[-1].close)
+            for sock in odd[1:]:  # it asks again and again, and hears no answer
+                sock.setblocking(False)
+                with contextlib.suppress(OSError):
+                    sock.send(network_lab.HEARTBEAT * 1000)
+
+        swarm.run(between)
+        self.assertGreater(swarm.lines[0].connections, 3)
         wanted = b"".join(b"line %d\n" % i for i in range(50))
         for line in swarm.lines:
             self.assertEqual((line.output, line.endings, line.gaps), (wanted, 1, []))

@@ -256,10 +256,12 @@ main(int argc, char **argv)
 	const struct launch_handler handler = { on_started, on_refused, on_exit_facts };
 	struct uid_range range = { 3200000, 1000 };
 	struct uid_claim claim = UID_CLAIM_NONE, other = UID_CLAIM_NONE;
+	static char line[16384];
 	struct event_base *base = event_base_new();
 	char *ahead = NULL;
 	int opt;
 
+	setvbuf(stderr, line, _IOLBF, sizeof(line)); /* what the chamber writes comes between lines */
 	while ((opt = getopt(argc, argv, "+p:m:t:n:M:c:C:k:INLlr:a:")) != -1) {
 		switch (opt) {
 		case 'p': c.profile = profile_named(optarg); break;
