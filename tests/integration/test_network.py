@@ -204,7 +204,7 @@ class Many(network_lab.Case):
                     sock.send(network_lab.HEARTBEAT * 1000)
 
         swarm.run(between)
-        self.assertGreater(swarm.lines[0].connections, 3)
+        self.assertGreaterEqual(swarm.lines[0].connections, 3)  # an event each
         wanted = b"".join(b"line %d\n" % i for i in range(50))
         for line in swarm.lines:
             self.assertEqual((line.output, line.endings, line.gaps), (wanted, 1, []))
