@@ -12,6 +12,7 @@ import pathlib
 import shutil
 import signal
 import socket
+import stat
 import struct
 import subprocess
 import tempfile
@@ -172,6 +173,11 @@ class Case(unittest.TestCase):
         for segment in pathlib.Path(folder).glob("state/*/*/journal/journal.*"):
             with contextlib.suppress(OSError):
                 subprocess.run(["chattr", "-a", segment], check=False, capture_output=True)
+        # A workspace may hold directories that their owner may not enter.
+        for _, names, _, parent in os.fwalk(folder):
+            for name in names:
+                if stat.S_ISDIR(os.lstat(name, dir_fd=parent).st_mode):
+                    os.chmod(name, 0o700, dir_fd=parent)
         shutil.rmtree(folder)
 
     def caissond(self, *words, **more):
