@@ -15,6 +15,9 @@
 #include "ledger/database.h"
 #include "ledger/index_private.h"
 
+#define TEXT_OF_WORD(word) #word
+#define TEXT_OF(macro)	   TEXT_OF_WORD(macro)
+
 #define INDEX_VERSION 6 /* of the schema: another one is made again from the journal */
 
 static const char schema[] =
@@ -84,7 +87,8 @@ static const char *const statements[STATEMENT_MAX] = {
 	    " principal, started, ended FROM operations"
 	    " WHERE ended IS NULL OR ended IN (SELECT ended FROM operations WHERE ended IS NOT "
 	    "NULL"
-	    " ORDER BY ended DESC LIMIT 64) ORDER BY operation LIMIT -1 OFFSET ?",
+	    " ORDER BY ended DESC LIMIT " TEXT_OF(INDEX_ENDED) ") ORDER BY operation LIMIT -1"
+	    " OFFSET ?",
 	[STATEMENT_CALLS] = "SELECT call FROM calls WHERE operation = ? ORDER BY call",
 	[STATEMENT_USES] =
 	    "SELECT grant_id, spent FROM uses ORDER BY grant_id LIMIT -1 OFFSET ?",

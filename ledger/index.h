@@ -84,7 +84,7 @@ int index_rows(struct index *x, uint64_t last, uint64_t *ret);
  * can carry.  `next` is the cursor of the page behind, 0 at the end.
  * Returns 0; -E2BIG if one of them does not fit; -ENOMEM; -EIO.
  */
-#define INDEX_ENDED 64
+#define INDEX_ENDED 4096
 enum index_list {
 	INDEX_OPERATIONS,
 	INDEX_GRANTS,
