@@ -226,8 +226,6 @@ class Many(network_lab.Case):
 
     def test_whatever_is_killed_each_operation_ends_once(self):
         """OP-41, OP-27, D-2, D-10: what is not known is called that, and nothing runs twice."""
-        # No more than a new broker knows of those that had ended (docs/ARCHITECTURE.md).
-        self.number = 60
         self.daemon()
         swarm = Swarm(self, self.plain, self.number)
         for turn, names in enumerate(("gateway worker ledger gateway broker", "broker",
