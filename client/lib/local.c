@@ -309,6 +309,9 @@ local_call(struct wire *w, const struct call *c, struct buf *ret, struct caisson
 {
 	struct message m;
 
+	if (c->cursor != NULL && (c->verb == VERB_LIST || c->verb == VERB_OPERATIONS) &&
+	    (strlen(c->cursor) > 19 || c->cursor[strspn(c->cursor, "0123456789")] != '\0'))
+		return error_set(error, "usage", "cursor: %.40s is none of a page before", c->cursor);
 	if (await(w, asks[c->verb](w, c, error), &m, error) < 0)
 		return -1;
 	write_reply(&m, ret);

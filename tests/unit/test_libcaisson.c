@@ -253,6 +253,21 @@ START_TEST(what_was_accepted_outlives_a_step)
 }
 END_TEST
 
+/* Not the first page over again, and nothing is sent. */
+START_TEST(a_cursor_that_is_none_is_named)
+{
+	static const char *const cursors[] = { "12x", "-1", " 1", "99999999999999999999" };
+	struct call call = { .verb = VERB_LIST, .limit = 1, .cursor = cursors[_i] };
+	struct wire w = { .ops = &local_ops };
+	struct buf ret = { 0 };
+
+	ck_assert_int_eq(local_ops.call(&w, &call, &ret, &error), -1);
+	ck_assert_str_eq(error.code, "usage");
+	ck_assert_ptr_nonnull(strstr(error.message, cursors[_i]));
+	ck_assert_uint_eq(ret.n, 0);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -274,6 +289,7 @@ main(void)
 	tcase_add_loop_test(t, a_key_is_refused_before_anything_is_asked, 0, 3);
 	tcase_add_test(t, a_message_has_a_bound_whatever_its_fragments_say);
 	tcase_add_test(t, what_was_accepted_outlives_a_step);
+	tcase_add_loop_test(t, a_cursor_that_is_none_is_named, 0, 4);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_NORMAL);
 	failed = srunner_ntests_failed(r);
