@@ -127,12 +127,15 @@ control_recv(int fd, struct control *ret, int ret_fds[CONTROL_FDS_MAX], unsigned
 	for (i = 0; i < CONTROL_FDS_MAX; i++)
 		ret_fds[i] = -1;
 	*ret_nfds = 0;
+	/*
+	 * A peer that died with something of ours unread is as gone as one that had read it.  The
+	 * kernel says so once, and before what the peer had sent; end-of-file comes after that.
+	 */
 	do
 		n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
-	/* A peer that died with something of ours unread is as gone as one that had read it. */
+	while (n < 0 && (errno == EINTR || errno == ECONNRESET));
 	if (n < 0)
-		return errno == ECONNRESET ? 0 : -errno;
+		return -errno;
 	nfds = take_fds(&msg, ret_fds);
 	if (n == (ssize_t)sizeof c && !(msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
 		*ret = c;

@@ -150,6 +150,8 @@ static void
 service_gone(struct service *s, const struct exit_facts *exit)
 {
 	s->launch = NULL;
+	/* Its end can be heard of before its last words, which may say why. */
+	peer_drain(s->peer);
 	service_drop_peer(s);
 	log_death(s, exit);
 	on_gone[s->id](s->host);

@@ -54,12 +54,12 @@ launch_report_recv(int socket_fd, struct launch_report *ret, int *ret_fd)
 	ssize_t n;
 
 	*ret_fd = -1;
-	n = recvmsg(socket_fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	if (n < 0) {
-		if (errno == ECONNRESET)
-			return 0; /* it ended without reading what we sent */
+	/* It ended without reading what we sent, says the kernel once, before what it had sent. */
+	do
+		n = recvmsg(socket_fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == ECONNRESET);
+	if (n < 0)
 		return errno == EINTR ? -EAGAIN : -errno;
-	}
 	fd = take_fd(&msg, &more);
 	if (n == 0)
 		return 0;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -79,18 +80,17 @@ destroy_peer(struct peer *p)
 	free(p);
 }
 
+/* At most `burst` structs.  May free `p`. */
 static void
-peer_on_readable(evutil_socket_t fd, short events, void *arg)
+read_some(struct peer *p, unsigned burst)
 {
-	struct peer *p = arg;
-	int fds[CONTROL_FDS_MAX], r = 1, i;
+	int fds[CONTROL_FDS_MAX], r;
 	struct control c;
-	unsigned nfds;
+	unsigned nfds, i;
 
-	(void)events;
 	p->reading = true;
-	for (i = 0; i < BURST && !p->closed && !p->ended; i++) {
-		r = control_recv((int)fd, &c, fds, &nfds);
+	for (i = 0; i < burst && !p->closed && !p->ended; i++) {
+		r = control_recv(p->fd, &c, fds, &nfds);
 		if (r == -EAGAIN)
 			break;
 		if (r <= 0) {
@@ -103,6 +103,21 @@ peer_on_readable(evutil_socket_t fd, short events, void *arg)
 	p->reading = false;
 	if (p->closed)
 		destroy_peer(p);
+}
+
+static void
+peer_on_readable(evutil_socket_t fd, short events, void *arg)
+{
+	(void)fd;
+	(void)events;
+	read_some(arg, BURST);
+}
+
+void
+peer_drain(struct peer *p)
+{
+	if (p && !p->reading)
+		read_some(p, UINT_MAX);
 }
 
 /* False: the socket is full, try later. */

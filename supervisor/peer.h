@@ -33,6 +33,12 @@ struct peer *peer_open(
 void peer_close(struct peer *p);
 
 /*
+ * Reads now what has come and was not read: the last words of an end that is known to be gone.
+ * May end in on_end().  NULL is allowed.
+ */
+void peer_drain(struct peer *p);
+
+/*
  * Sends now or when there is room, in order.  Takes the descriptors, which are closed here
  * in any case.  A peer that lets 4096 wait has ended.  NULL is allowed, and drops.
  */

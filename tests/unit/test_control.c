@@ -130,6 +130,22 @@ START_TEST(a_peer_that_died_with_ours_unread_is_end_of_file)
 }
 END_TEST
 
+START_TEST(the_last_words_of_a_peer_that_died_with_ours_unread_are_heard)
+{
+	struct control ping = { .verb = CONTROL_PING }, word = { .verb = CONTROL_READY }, got;
+	int fds[CONTROL_FDS_MAX];
+	unsigned n;
+
+	ck_assert_int_eq(control_send(ends[0], &ping, NULL, 0), 0);
+	ck_assert_int_eq(control_send(ends[1], &word, NULL, 0), 0);
+	close(ends[1]);
+	ends[1] = -1;
+	ck_assert_int_eq(control_recv(ends[0], &got, fds, &n), 1);
+	ck_assert_int_eq(got.verb, CONTROL_READY);
+	ck_assert_int_eq(control_recv(ends[0], &got, fds, &n), 0);
+}
+END_TEST
+
 START_TEST(a_full_socket_says_so)
 {
 	struct control c = { .verb = CONTROL_PING };
@@ -225,6 +241,7 @@ main(void)
 	tcase_add_loop_test(tc, a_struct_and_its_descriptors_arrive, 0, CONTROL_FDS_MAX + 1);
 	tcase_add_test(tc, nothing_there_and_end_of_file_are_told_apart);
 	tcase_add_test(tc, a_peer_that_died_with_ours_unread_is_end_of_file);
+	tcase_add_test(tc, the_last_words_of_a_peer_that_died_with_ours_unread_are_heard);
 	tcase_add_test(tc, a_full_socket_says_so);
 	tcase_add_test(tc, a_struct_of_another_size_is_refused_and_its_descriptors_are_closed);
 	tcase_add_test(tc, too_many_descriptors_are_refused_and_closed);

@@ -161,6 +161,20 @@ START_TEST(the_end_is_told_whether_or_not_something_was_unread)
 }
 END_TEST
 
+START_TEST(what_was_said_before_such_an_end_is_heard)
+{
+	struct launch_report r;
+	int fd;
+
+	ck_assert_int_eq(send(ends[0], "x", 1, 0), 1);
+	send_report(sizeof(r), 0);
+	close(ends[1]);
+	ends[1] = -1;
+	ck_assert_int_eq(launch_report_recv(ends[0], &r, &fd), 1);
+	ck_assert_int_eq(launch_report_recv(ends[0], &r, &fd), 0);
+}
+END_TEST
+
 static Suite *
 suite(void)
 {
@@ -173,6 +187,7 @@ suite(void)
 	tcase_add_loop_test(t, where_descriptors_run_out_none_is_left_either, 0, 3);
 	tcase_add_test(t, one_descriptor_that_finds_no_room_is_no_report);
 	tcase_add_test(t, the_end_is_told_whether_or_not_something_was_unread);
+	tcase_add_test(t, what_was_said_before_such_an_end_is_heard);
 	suite_add_tcase(s, t);
 	return s;
 }
