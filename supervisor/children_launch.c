@@ -138,6 +138,7 @@ draft_runtime(struct draft *d, const struct child *c)
 	add_mounts(d, t->app, t->mounts.v, t->mounts.n, !c->unmapped);
 	if (c->workspace) {
 		add_mount(d, d->workspace, WORKSPACE_TARGET, true, !c->unmapped);
+		d->mounts[h->nmounts - 1].executable = t->workspace_execute;
 		h->cwd = t->app ? h->cwd : WORKSPACE_TARGET;
 	}
 	if (builtin && (r = draft_command(d)) < 0)

@@ -305,6 +305,16 @@ check_program(struct conf_checker *k, struct conf_runtime *t, const char *key)
 	return check_command(k, &t->command, t->at_command, key);
 }
 
+/* Nobody is to believe that it says something where there is no workspace. */
+static int
+check_execute(struct conf_checker *k, const struct conf_runtime *t, const char *key)
+{
+	if (t->workspace_execute && !t->workspace)
+		return refuse(k, t->at_workspace_execute,
+		    "%s.workspace_execute: is there without workspace: true", key);
+	return 0;
+}
+
 static int
 check_runtimes(struct conf_checker *k)
 {
@@ -322,6 +332,7 @@ check_runtimes(struct conf_checker *k)
 			    (uintmax_t)t->protocolVersion, PROTOCOL_VERSION);
 		if ((r = check_program(k, t, key)) < 0 ||
 		    (r = conf_check_profile(k, t->profile, true, t->at_profile, key)) < 0 ||
+		    (r = check_execute(k, t, key)) < 0 ||
 		    (r = check_workspace(k, t->workspace, t->warm, t->at_warm, key)) < 0 ||
 		    (r = conf_check_env(k, &t->env, t->at_env, key)) < 0 ||
 		    (r = count_warm(k, t->warm, t->at_warm, key)) < 0 ||

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/statvfs.h>
 
 #include "common/log.h"
 #include "supervisor/host_private.h"
@@ -47,6 +48,24 @@ check_descriptors(const struct conf_namespace *c)
 		    (uintmax_t)wanted);
 }
 
+/* The chamber can add flags to those of the host's mount, and takes none of them away. */
+static void
+check_execution(const struct host *h, const struct conf_namespace *c)
+{
+	struct statvfs st;
+	size_t i;
+
+	for (i = 0; i < c->runtimes.n; i++)
+		if (c->runtimes.v[i].workspace_execute &&
+		    fstatvfs(h->o.run->workspaces_fd, &st) == 0 && st.f_flag & ST_NOEXEC) {
+			log_warn("runtimes[%zu].workspace_execute: %s lies on a file system that is "
+				 "mounted noexec: nothing will be executed there (mount it with "
+				 "exec, or put the state directory elsewhere)",
+			    i, h->o.run->workspaces);
+			return;
+		}
+}
+
 void
 host_limit_sessions(struct host *h, const struct conf_namespace *c)
 {
@@ -54,6 +73,7 @@ host_limit_sessions(struct host *h, const struct conf_namespace *c)
 		return;
 	workspaces_limit(h->workspaces, c->sessions.max);
 	check_descriptors(c);
+	check_execution(h, c);
 }
 
 int
@@ -64,6 +84,7 @@ host_open_workspaces(struct host *h)
 	if (h->workspaces) {
 		children_show(h->children, h->workspaces);
 		check_descriptors(h->config);
+		check_execution(h, h->config);
 		return 0;
 	}
 	log_error("cannot read %s: %s", h->o.run->workspaces, strerror(errno));

@@ -31,6 +31,7 @@ struct chamber_mount {
 	const char *source;
 	const char *target; /* absolute, in the chamber */
 	bool writable;
+	bool executable; /* though it is writable: what cannot be written always is */
 	bool idmap; /* as root: the chamber's uid stands for the owner of `source` */
 };
 

@@ -301,6 +301,8 @@ add_mounts(struct draft *d, const struct chamber *c)
 
 		if (m->source == NULL || m->target == NULL || m->target[0] != '/')
 			return -EINVAL;
+		if (m->executable)
+			access |= PLAN_EXECUTABLE;
 		if (m->idmap && d->h.flags & PLAN_ROOT)
 			access |= PLAN_IDMAP | PLAN_PRIVATE;
 		if (stands_on_private(d, m->target))

@@ -15,8 +15,12 @@ tree_restrict(const struct plan *p, const struct plan_step *s, int fd, int tree)
 	struct mount_attr attr = { .attr_set = MOUNT_ATTR_NOSUID, .propagation = MS_PRIVATE };
 	struct stat st;
 
-	/* What can be written is no code, not even to a loader that maps it. */
-	attr.attr_set |= s->access & PLAN_WRITABLE ? MOUNT_ATTR_NOEXEC : MOUNT_ATTR_RDONLY;
+	/* What can be written is no code, not even to a loader that maps it, unless the plan
+	 * wants it to be. */
+	if ((s->access & PLAN_WRITABLE) == 0)
+		attr.attr_set |= MOUNT_ATTR_RDONLY;
+	else if ((s->access & PLAN_EXECUTABLE) == 0)
+		attr.attr_set |= MOUNT_ATTR_NOEXEC;
 	if (s->access & PLAN_DEVICE)
 		attr.attr_set |= MOUNT_ATTR_NOEXEC;
 	else

@@ -212,6 +212,13 @@ static const struct mistake {
 	    "/workspace/x }] }, { id: q, base: p }]\n"
 	    "runtimes: [{ id: a, builtin: command, profile: q }]\n",
 	    "runtimes[0].profile: a mount of p lies in the workspace" },
+	{ "programs of a workspace that is not there",
+	    "version: 1\nruntimes: [{ id: a, command: [x],\n  workspace_execute: true }]\n",
+	    "3:22: runtimes[0].workspace_execute: is there without workspace: true" },
+	{ "programs of the workspace for a provider",
+	    "version: 1\nproviders: [{ id: p, builtin: files, workspace: true,\n  "
+	    "workspace_execute: true }]\n",
+	    "3:3: providers[0].workspace_execute: unknown key" },
 	{ "files over a root and a workspace",
 	    "version: 1\nproviders: [{ id: p, builtin: files, root: ., workspace: true }]\n",
 	    "providers[0].workspace: is there beside root" },
@@ -613,7 +620,8 @@ show(void)
 
 static const char served[] =
     "version: 1\nruntimes:\n  - { id: shell, builtin: command }\n"
-    "  - { id: agent, command: [x], workspace: true, profile: jit }\n"
+    "  - { id: agent, command: [x], workspace: true, workspace_execute: true,\n"
+    "      profile: jit }\n"
     "providers: [{ id: files, builtin: files, workspace: true }]\n"
     "sessions: { max: 2000, queue: 4, operation_timeout: 1h }\n"
     "retention: { mode: durable, operation: 64KiB, total: 1GiB, time: 90s }\n"
@@ -633,6 +641,7 @@ START_TEST(what_clients_need_is_read)
 	/* Implied by what it is. */
 	ck_assert(c.runtimes.v[0].workspace);
 	ck_assert_str_eq(c.runtimes.v[0].profile, "interpreter");
+	ck_assert(!c.runtimes.v[0].workspace_execute && c.runtimes.v[1].workspace_execute);
 	ck_assert(c.providers.v[0].workspace && !c.providers.v[0].root);
 	ck_assert_uint_eq(c.sessions.max, 2000);
 	ck_assert_uint_eq(c.sessions.operation_timeout, 3600000);
