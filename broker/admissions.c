@@ -102,38 +102,47 @@ find(const struct admissions *a, const struct admission_key *k)
 }
 
 void
-admissions_finish(struct admissions *a)
+admissions_finish(struct admissions *a, struct admission_share *whose)
 {
 	for (size_t i = 0; a->keys.slots != NULL && i <= a->keys.mask; i++)
 		free(a->keys.slots[i].item);
 	total -= a->keys.n;
+	assert(whose != NULL ? whose->keys >= a->keys.n : a->keys.n == 0);
+	if (whose != NULL)
+		whose->keys -= a->keys.n;
 	table_finish(&a->keys);
 }
 
+static enum admission_state
+room(const struct admissions *a, const struct admission_share *whose)
+{
+	return a->keys.n >= ADMISSIONS_MAX	      ? ADMISSION_full_table
+	       : whose->keys >= ADMISSIONS_SHARE_MAX ? ADMISSION_full_share
+	       : total >= ADMISSIONS_TOTAL_MAX	      ? ADMISSION_full_total
+						      : ADMISSION_new;
+}
+
 enum admission_state
-admissions_look(
-    const struct admissions *a, const struct admission_key *k, const char **ret_id)
+admissions_look(const struct admissions *a, const struct admission_share *whose,
+    const struct admission_key *k, const char **ret_id)
 {
 	const struct admission *found = find(a, k);
 
 	if (found == NULL)
-		return a->keys.n >= ADMISSIONS_MAX || total >= ADMISSIONS_TOTAL_MAX
-			   ? ADMISSION_full
-			   : ADMISSION_new;
+		return room(a, whose);
 	if (memcmp(found->key.fingerprint, k->fingerprint, sizeof k->fingerprint) != 0)
 		return ADMISSION_other;
 	*ret_id = found->id;
 	return ADMISSION_same;
 }
 
-int
-admissions_add(struct admissions *a, const struct admission_key *k, const char *id)
+static int
+add(struct admissions *a, struct admission_share *whose, const struct admission_key *k,
+    const char *id)
 {
 	struct admission *new;
 
-	assert(strlen(id) < sizeof new->id && find(a, k) == NULL);
-	if (a->keys.n >= ADMISSIONS_MAX || total >= ADMISSIONS_TOTAL_MAX)
-		return -ENOSPC;
+	assert(strlen(id) < sizeof new->id);
 	if (a->keys.slots == NULL && table_init(&a->keys) < 0)
 		return -ENOMEM;
 	if (table_reserve(&a->keys, 1) < 0)
@@ -144,22 +153,34 @@ admissions_add(struct admissions *a, const struct admission_key *k, const char *
 	new->key = *k;
 	memcpy(new->id, id, strlen(id));
 	table_put(&a->keys, hash_of(k), new);
+	whose->keys++;
 	total++;
 	return 0;
 }
 
+int
+admissions_add(struct admissions *a, struct admission_share *whose,
+    const struct admission_key *k, const char *id)
+{
+	assert(find(a, k) == NULL);
+	return room(a, whose) == ADMISSION_new ? add(a, whose, k, id) : -ENOSPC;
+}
+
 void
-admissions_remove(struct admissions *a, const struct admission_key *k)
+admissions_remove(
+    struct admissions *a, struct admission_share *whose, const struct admission_key *k)
 {
 	struct admission *found = find(a, k);
 
 	table_remove(&a->keys, hash_of(k), found);
+	whose->keys--;
 	total--;
 	free(found);
 }
 
 int
-admissions_restore(struct admissions *a, const struct admission_key *k, const char *id)
+admissions_restore(struct admissions *a, struct admission_share *whose,
+    const struct admission_key *k, const char *id)
 {
-	return find(a, k) != NULL ? 0 : admissions_add(a, k, id);
+	return find(a, k) != NULL ? 0 : add(a, whose, k, id);
 }

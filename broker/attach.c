@@ -206,8 +206,6 @@ static const struct refusal key_form = { "invalid_argument",
 	"idempotencyKey: is not " REQUEST_KEY_RULE, false };
 static const struct refusal key_taken = { "already_exists",
 	"idempotencyKey: another request came under it: use another key", false };
-static const struct refusal key_full = { "resource_exhausted",
-	"idempotencyKey: as many are known as may be; acquire another session", false };
 static const struct refusal key_expired = { "replay_expired",
 	"this was submitted before, and what it became is not kept any more: it is on record",
 	false };
@@ -215,6 +213,27 @@ static const struct refusal under_way = { "unavailable",
 	"this client submits it already: wait for that answer", true };
 static const struct refusal follows_too_many = { "resource_exhausted",
 	"this client follows as many operations as it may; wait for one to end", true };
+
+#define TEXT_OF(number) #number
+#define TEXT(number)	TEXT_OF(number)
+#define FULL(number, where, remedy)                                                        \
+	{ "resource_exhausted", "idempotencyKey: " TEXT(number) " are known " where        \
+				", as many as may be; go without one, or " remedy, false }
+
+static const struct refusal no_room[] = {
+	[ADMISSION_full_table] =
+	    FULL(ADMISSIONS_MAX, "in this session", "acquire another session"),
+	[ADMISSION_full_share] = FULL(ADMISSIONS_SHARE_MAX, "of this principal",
+	    "release sessions: their keys go with them"),
+	[ADMISSION_full_total] = FULL(ADMISSIONS_TOTAL_MAX, "of all principals",
+	    "release sessions: their keys go with them"),
+};
+
+const struct refusal *
+attach_no_room(enum admission_state state)
+{
+	return &no_room[state];
+}
 
 /* It was admitted under this key: follows it. */
 static const struct refusal *
@@ -241,6 +260,7 @@ attach_by_key(struct client *c, uint32_t msgid, const struct msg_operation_submi
 {
 	struct sandbox *sb = m->has_session ? sandbox_find_for(c, m->session) : NULL;
 	const struct refusal *no = NULL;
+	enum admission_state state;
 	const char *id;
 
 	if (m->has_idempotencyKey && !m->has_session) {
@@ -255,7 +275,8 @@ attach_by_key(struct client *c, uint32_t msgid, const struct msg_operation_submi
 		       m, ret_key) < 0) {
 		no = &refusal_no_memory;
 	} else {
-		switch (admissions_look(&sb->keys, ret_key, &id)) {
+		state = admissions_look(&sb->keys, &sb->owner->keys, ret_key, &id);
+		switch (state) {
 		case ADMISSION_new:
 			no = c->nsubscriptions >= SUBSCRIPTIONS_MAX ? &follows_too_many : NULL;
 			break;
@@ -265,7 +286,7 @@ attach_by_key(struct client *c, uint32_t msgid, const struct msg_operation_submi
 				return true;
 			break;
 		case ADMISSION_other: no = &key_taken; break;
-		case ADMISSION_full: no = &key_full; break;
+		default: no = attach_no_room(state);
 		}
 	}
 	if (no != NULL)
@@ -291,7 +312,7 @@ attach_submitter(struct operation *op, struct client *c, const struct admission_
 	if (sb == NULL)
 		return 0;
 	if (key != NULL) {
-		r = admissions_add(&sb->keys, key, op->id);
+		r = admissions_add(&sb->keys, &sb->owner->keys, key, op->id);
 		if (r < 0)
 			return r;
 		op->key = *key;
@@ -314,6 +335,6 @@ attach_forget(struct operation *op, const struct refusal *no)
 		feed_refuse(op->feed, no->code, no->message);
 	op->feed = NULL;
 	if (op->has_key)
-		admissions_remove(&op->sandbox->keys, &op->key);
+		admissions_remove(&op->sandbox->keys, &op->sandbox->owner->keys, &op->key);
 	op->has_key = false;
 }

@@ -11,6 +11,7 @@
 
 #include <sys/queue.h>
 
+#include "broker/admissions.h"
 #include "broker/config.h"
 
 struct broker;
@@ -27,6 +28,7 @@ struct principal {
 	const struct config_principal *row; /* NULL: the configuration does not name it */
 	uint32_t clients; /* links that are its own */
 	uint32_t sessions; /* that it has open */
+	struct admission_share keys; /* of its sessions, and of their acquisition */
 	/* private */
 	uint32_t users; /* principal_hold() */
 	TAILQ_ENTRY(principal) entry; /* broker.principals */

@@ -91,12 +91,12 @@ sandbox_destroy(struct sandbox *sb)
 		RB_REMOVE(serial_tree, &all->by_serial, sb);
 	}
 	if (sb->has_key)
-		admissions_remove(&sb->broker->acquired, &sb->key);
+		admissions_remove(&sb->broker->acquired, &sb->owner->keys, &sb->key);
 	alarm_clear(&sb->alarm);
 	workspace_destroy(sb->workspace);
 	rest_destroy(sb);
 	feed_list_finish(&sb->feeds);
-	admissions_finish(&sb->keys);
+	admissions_finish(&sb->keys, &sb->owner->keys);
 	free(sb->runtime);
 	principal_release(sb->broker, sb->owner);
 	free(sb->trace);
@@ -114,7 +114,7 @@ sandboxes_finish(struct broker *b)
 		sandbox_destroy(sb);
 	free(b->sandboxes);
 	b->sandboxes = NULL;
-	admissions_finish(&b->acquired);
+	admissions_finish(&b->acquired, NULL);
 }
 
 size_t

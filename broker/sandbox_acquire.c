@@ -36,8 +36,6 @@ static const struct refusal bad_key = { "invalid_argument",
 	"idempotencyKey: is not " REQUEST_KEY_RULE, false };
 static const struct refusal other_key = { "already_exists",
 	"another session was acquired under this key", false };
-static const struct refusal too_many_keys = { "resource_exhausted",
-	"there are as many keys as may be; go without one, or release sessions", false };
 static const struct refusal no_workspace = { "unavailable",
 	"its workspace cannot be made; see the log of caissond", true };
 
@@ -73,7 +71,7 @@ key_restore(struct sandbox *sb, const struct msg_record *m)
 
 	memcpy(sb->key.key, m->key.p, sizeof sb->key.key);
 	memcpy(sb->key.fingerprint, m->fingerprint.p, sizeof sb->key.fingerprint);
-	r = admissions_restore(&sb->broker->acquired, &sb->key, sb->id);
+	r = admissions_restore(&sb->broker->acquired, &sb->owner->keys, &sb->key, sb->id);
 	sb->has_key = r == 0;
 	return r;
 }
@@ -125,7 +123,7 @@ static void
 sandbox_fail(struct sandbox *sb, const char *detail, const struct refusal *no)
 {
 	if (sb->has_key) /* nothing was done under it: it is free again */
-		admissions_remove(&sb->broker->acquired, &sb->key);
+		admissions_remove(&sb->broker->acquired, &sb->owner->keys, &sb->key);
 	sb->has_key = false;
 	sb->state = sandbox_state_failed;
 	sb->detail = detail;
@@ -257,6 +255,7 @@ key_refusal(struct client *c, const struct msg_session_acquire *m, struct admiss
     struct sandbox **ret_found)
 {
 	struct broker *b = c->broker;
+	enum admission_state state;
 	const char *id;
 
 	*ret_found = NULL;
@@ -266,11 +265,12 @@ key_refusal(struct client *c, const struct msg_session_acquire *m, struct admiss
 		return &bad_key;
 	if (admission_key_make(b->digest, c->principal->id, MSG_session_acquire, m, ret) < 0)
 		return &refusal_no_memory;
-	switch (admissions_look(&b->acquired, ret, &id)) {
+	state = admissions_look(&b->acquired, &c->principal->keys, ret, &id);
+	switch (state) {
 	case ADMISSION_new: return NULL;
 	case ADMISSION_same: *ret_found = sandbox_find(b, slice_of(id)); return NULL;
 	case ADMISSION_other: return &other_key;
-	default: return &too_many_keys;
+	default: return attach_no_room(state);
 	}
 }
 
@@ -307,7 +307,8 @@ acquire_new(struct client *c, const struct message *message, const struct admiss
 	sb->kind = runtime->kind;
 	take_limits(sb, m);
 	if (m->has_idempotencyKey)
-		sb->has_key = admissions_add(&b->acquired, key, sb->id) == 0;
+		sb->has_key = 
+		    admissions_add(&b->acquired, &sb->owner->keys, key, sb->id) == 0;
 	sb->key = *key;
 	if (sb->has_key == m->has_idempotencyKey &&
 	    (!m->has_trace || (sb->trace = slice_dup(m->trace)) != NULL)) {

@@ -385,7 +385,7 @@ admission_read(struct broker *b, struct slice map)
 	text_copy(id, sizeof id, operation);
 	memcpy(k.key, key.bytes.p, sizeof k.key);
 	memcpy(k.fingerprint, fingerprint.bytes.p, sizeof k.fingerprint);
-	return admissions_restore(&sb->keys, &k, id);
+	return admissions_restore(&sb->keys, &sb->owner->keys, &k, id);
 }
 
 static void

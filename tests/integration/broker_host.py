@@ -274,11 +274,15 @@ class Host:
     def serve_ledger(self):
         try:
             while True:
-                msgid, _ = self.ledger.expect("state.load")
+                msgid, params = self.ledger.expect("state.load")
+                state = self.state
+                if isinstance(state, list):  # by pages
+                    at = params["cursor"]
+                    state = {**state[at], "next": at + 1 if at + 1 < len(state) else 0}
                 self.ledger.reply(msgid, **{
                     "count": 0, "hash": bytes(32), "segment": 0, "length": 0,
                     "operations": [], "grants": [], "revocations": [], "uses": [], "escalations": [], "keys": [], "next": 0,
-                    **self.state})
+                    **state})
         except (Closed, TimeoutError, OSError):
             pass
 

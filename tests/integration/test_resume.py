@@ -424,14 +424,15 @@ class AfterADeath(Case):
     SESSION = "s-00000000000000ab"
 
     def restore(self, operations=(), admissions=()):
-        host = self.host(principals=[principal("alice"), principal("bob")], state={
-            "sessions": [{"id": "r-1", "type": "session.acquired", "at": 5,
-                          "session": self.SESSION, "principal": "human:alice",
-                          "runtime": "shell", "timeoutMs": 60000, "queue": 2,
-                          "detail": "command with workspace"}],
-            "operations": [{"kind": "command", "calls": [], "session": self.SESSION,
-                            "principal": "human:alice", **o} for o in operations],
-            "admissions": [{"session": self.SESSION, **a} for a in admissions]})
+        session = {"id": "r-1", "type": "session.acquired", "at": 5, "session": self.SESSION,
+                   "principal": "human:alice", "runtime": "shell", "timeoutMs": 60000, "queue": 2,
+                   "detail": "command with workspace"}
+        keys = [{"session": self.SESSION, **a} for a in admissions]
+        pages = [{"admissions": keys[i:i + 3000]} for i in range(0, len(keys), 3000)] or [{}]
+        pages[0] |= {"sessions": [session],
+                     "operations": [{"kind": "command", "calls": [], "session": self.SESSION,
+                                     "principal": "human:alice", **o} for o in operations]}
+        host = self.host(principals=[principal("alice"), principal("bob")], state=pages)
         self.assertTrue(host.ready.wait(TIMEOUT))
         host.tell(FOUND, workspace=0xab)
         return host
@@ -485,6 +486,29 @@ class AfterADeath(Case):
         self.assertEqual(self.refused_submit(alice, self.SESSION, argv=["b"],
                                              idempotencyKey="gone"), "replay_expired")
         self.assertEqual(host.children, [])
+
+    def test_as_many_keys_as_one_may_have_are_taken_over_and_cost_nobody_else_any(self):  # OP-38
+        digests = [hashlib.sha256(b"%d" % i).digest() for i in range(131072)]
+        host = self.restore(admissions=[{"key": d, "fingerprint": d, "operation": "op-1"}
+                                        for d in digests])
+        alice, bob = self.prove(host, "alice"), self.prove(host, "bob")
+        other = alice.call("session.acquire")["session"]["id"]
+        for session, bound in ((self.SESSION, "65536"), (other, "131072")):
+            msgid = alice.request("operation.submit", kind="command", session=session,
+                                  argv=["a"], idempotencyKey="new")
+            error, _ = alice.expect_reply(msgid)
+            self.assertEqual(error["code"], "resource_exhausted")
+            self.assertIn(bound + " are known", error["message"])
+        self.assertEqual(self.refused(alice, "session.acquire", idempotencyKey="new"),
+                         "resource_exhausted")
+        # Without a key it goes on, and others have theirs.
+        self.submit(alice, other, argv=["a"])
+        self.work.end(self.work.next())
+        again = [bob.call("session.acquire", idempotencyKey="new") for _ in range(2)]
+        self.assertEqual([a.get("existing", False) for a in again], [False, True])
+        reply = self.submit(bob, again[0]["session"]["id"], argv=["b"], idempotencyKey="new")
+        self.assertNotIn("existing", reply)
+        self.work.end(self.work.next())
 
     def test_a_failure_that_says_more_than_its_cause_says_it_again(self):  # OP-16
         host = self.restore(operations=[

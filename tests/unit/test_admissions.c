@@ -13,6 +13,7 @@
 
 static struct digest *digest;
 static struct admissions keys;
+static struct admission_share alice;
 
 static void
 setup(void)
@@ -22,12 +23,14 @@ setup(void)
 	digest = digest_create(installation);
 	ck_assert_ptr_nonnull(digest);
 	memset(&keys, 0, sizeof keys);
+	alice = (struct admission_share){ 0 };
 }
 
 static void
 teardown(void)
 {
-	admissions_finish(&keys);
+	admissions_finish(&keys, &alice);
+	ck_assert_uint_eq(alice.keys, 0);
 	digest_destroy(digest);
 }
 
@@ -77,16 +80,16 @@ START_TEST(a_key_is_its_principals_and_its_sessions) /* OP-38, D-10 */
 {
 	struct msg_operation_submit a = submit("s-1", "k"), b = submit("s-2", "k"),
 				    c = submit("s-1", "k2");
-	struct admission_key alice = made("human:alice", &a), k;
+	struct admission_key one = made("human:alice", &a), k;
 
 	k = made("human:alice", &a);
-	ck_assert(same_key(&alice, &k) && same_request(&alice, &k));
+	ck_assert(same_key(&one, &k) && same_request(&one, &k));
 	k = made("human:bob", &a);
-	ck_assert(!same_key(&alice, &k) && same_request(&alice, &k));
+	ck_assert(!same_key(&one, &k) && same_request(&one, &k));
 	k = made("human:alice", &b);
-	ck_assert(!same_key(&alice, &k) && same_request(&alice, &k));
+	ck_assert(!same_key(&one, &k) && same_request(&one, &k));
 	k = made("human:alice", &c);
-	ck_assert(!same_key(&alice, &k) && same_request(&alice, &k));
+	ck_assert(!same_key(&one, &k) && same_request(&one, &k));
 }
 END_TEST
 
@@ -188,17 +191,17 @@ START_TEST(a_key_is_known_until_it_was_never_admitted)
 	const char *id = NULL;
 
 	other.fingerprint[0] = 1;
-	ck_assert_int_eq(admissions_look(&keys, &k, &id), ADMISSION_new);
-	ck_assert_int_eq(admissions_add(&keys, &k, "op-1"), 0);
-	ck_assert_int_eq(admissions_look(&keys, &k, &id), ADMISSION_same);
+	ck_assert_int_eq(admissions_look(&keys, &alice, &k, &id), ADMISSION_new);
+	ck_assert_int_eq(admissions_add(&keys, &alice, &k, "op-1"), 0);
+	ck_assert_int_eq(admissions_look(&keys, &alice, &k, &id), ADMISSION_same);
 	ck_assert_str_eq(id, "op-1");
 	id = NULL;
-	ck_assert_int_eq(admissions_look(&keys, &other, &id), ADMISSION_other);
+	ck_assert_int_eq(admissions_look(&keys, &alice, &other, &id), ADMISSION_other);
 	ck_assert_ptr_null(id); /* what it became is for who asks for the same */
-	admissions_remove(&keys, &k);
-	ck_assert_int_eq(admissions_look(&keys, &k, &id), ADMISSION_new);
-	ck_assert_int_eq(admissions_add(&keys, &other, "op-2"), 0);
-	ck_assert_int_eq(admissions_look(&keys, &other, &id), ADMISSION_same);
+	admissions_remove(&keys, &alice, &k);
+	ck_assert_int_eq(admissions_look(&keys, &alice, &k, &id), ADMISSION_new);
+	ck_assert_int_eq(admissions_add(&keys, &alice, &other, "op-2"), 0);
+	ck_assert_int_eq(admissions_look(&keys, &alice, &other, &id), ADMISSION_same);
 	ck_assert_str_eq(id, "op-2");
 }
 END_TEST
@@ -208,10 +211,10 @@ START_TEST(the_record_says_it_again_and_nothing_changes)
 	struct admission_key k = numbered(1);
 	const char *id;
 
-	ck_assert_int_eq(admissions_restore(&keys, &k, "op-1"), 0);
-	ck_assert_int_eq(admissions_restore(&keys, &k, "op-1"), 0);
+	ck_assert_int_eq(admissions_restore(&keys, &alice, &k, "op-1"), 0);
+	ck_assert_int_eq(admissions_restore(&keys, &alice, &k, "op-1"), 0);
 	ck_assert_uint_eq(keys.keys.n, 1);
-	ck_assert_int_eq(admissions_look(&keys, &k, &id), ADMISSION_same);
+	ck_assert_int_eq(admissions_look(&keys, &alice, &k, &id), ADMISSION_same);
 	ck_assert_str_eq(id, "op-1");
 }
 END_TEST
@@ -224,48 +227,110 @@ START_TEST(without_room_nothing_is_added_and_nothing_is_forgotten)
 
 	for (uint64_t n = 0; n < ADMISSIONS_MAX; n++) {
 		k = numbered(n);
-		if (admissions_add(&keys, &k, "op-1") != 0)
+		if (admissions_add(&keys, &alice, &k, "op-1") != 0)
 			ck_abort_msg("key %u was refused", (unsigned)n);
 	}
 	k = numbered(ADMISSIONS_MAX);
-	ck_assert_int_eq(admissions_look(&keys, &k, &id), ADMISSION_full);
-	ck_assert_int_eq(admissions_add(&keys, &k, "op-2"), -ENOSPC);
-	ck_assert_int_eq(admissions_restore(&keys, &k, "op-2"), -ENOSPC);
+	ck_assert_int_eq(admissions_look(&keys, &alice, &k, &id), ADMISSION_full_table);
+	ck_assert_int_eq(admissions_add(&keys, &alice, &k, "op-2"), -ENOSPC);
+	ck_assert_uint_eq(alice.keys, ADMISSIONS_MAX);
 	/* Another session has room, and what is known here stays known. */
-	ck_assert_int_eq(admissions_add(&second, &k, "op-2"), 0);
+	ck_assert_int_eq(admissions_add(&second, &alice, &k, "op-2"), 0);
 	for (uint64_t n = 0; n < ADMISSIONS_MAX; n++) {
 		k = numbered(n);
-		if (admissions_look(&keys, &k, &id) != ADMISSION_same)
+		if (admissions_look(&keys, &alice, &k, &id) != ADMISSION_same)
 			ck_abort_msg("key %u was forgotten", (unsigned)n);
 	}
 	k = numbered(7);
-	admissions_remove(&keys, &k);
+	admissions_remove(&keys, &alice, &k);
 	k = numbered(ADMISSIONS_MAX);
-	ck_assert_int_eq(admissions_look(&keys, &k, &id), ADMISSION_new);
-	ck_assert_int_eq(admissions_add(&keys, &k, "op-3"), 0);
-	admissions_finish(&second);
+	ck_assert_int_eq(admissions_look(&keys, &alice, &k, &id), ADMISSION_new);
+	ck_assert_int_eq(admissions_add(&keys, &alice, &k, "op-3"), 0);
+	admissions_finish(&second, &alice);
+}
+END_TEST
+
+#define TABLES (ADMISSIONS_TOTAL_MAX / ADMISSIONS_MAX)
+#define OWNERS (ADMISSIONS_TOTAL_MAX / ADMISSIONS_SHARE_MAX)
+
+/* A session full of keys, the `n`th, of `whose`. */
+static void
+fill(struct admissions *session, struct admission_share *whose, size_t n)
+{
+	struct admission_key k;
+
+	for (uint64_t i = 0; i < ADMISSIONS_MAX; i++) {
+		k = numbered(n * ADMISSIONS_MAX + i);
+		if (admissions_add(session, whose, &k, "op-1") != 0)
+			ck_abort_msg("key %u was refused", (unsigned)i);
+	}
+}
+
+START_TEST(who_has_as_many_keys_as_it_may_leaves_the_others_theirs)
+{
+	struct admissions many[2] = { 0 }, third = { 0 };
+	struct admission_share greedy_own = { 0 }, *greedy = &greedy_own, bob = { 0 };
+	struct admission_key k = numbered(ADMISSIONS_TOTAL_MAX), known = numbered(ADMISSIONS_MAX + 5);
+	const char *id;
+
+	fill(&many[0], greedy, 0);
+	fill(&many[1], greedy, 1);
+	ck_assert_uint_eq(greedy->keys, ADMISSIONS_SHARE_MAX);
+	/* Its third gets none, nor does the table of all; what it has is still known. */
+	ck_assert_int_eq(admissions_look(&third, greedy, &k, &id), ADMISSION_full_share);
+	ck_assert_int_eq(admissions_add(&third, greedy, &k, "op-2"), -ENOSPC);
+	ck_assert_int_eq(admissions_add(&keys, greedy, &k, "s-2"), -ENOSPC);
+	ck_assert_int_eq(admissions_look(&many[1], greedy, &known, &id), ADMISSION_same);
+	/* Another principal's is another share, in the same table, too. */
+	ck_assert_int_eq(admissions_look(&keys, &bob, &k, &id), ADMISSION_new);
+	ck_assert_int_eq(admissions_add(&keys, &bob, &k, "s-3"), 0);
+	admissions_remove(&keys, &bob, &k);
+	ck_assert_uint_eq(bob.keys, 0);
+	/* A session goes, and its keys with it. */
+	admissions_finish(&many[0], greedy);
+	ck_assert_int_eq(admissions_add(&third, greedy, &k, "op-2"), 0);
+	admissions_finish(&many[1], greedy);
+	admissions_finish(&third, greedy);
+	ck_assert_uint_eq(greedy->keys, 0);
+}
+END_TEST
+
+START_TEST(what_is_on_record_is_taken_over_beyond_any_bound)
+{
+	struct admission_key k;
+	const char *id;
+
+	for (uint64_t n = 0; n <= ADMISSIONS_SHARE_MAX; n++) {
+		k = numbered(n);
+		if (admissions_restore(&keys, &alice, &k, "op-1") != 0)
+			ck_abort_msg("key %u was refused", (unsigned)n);
+	}
+	ck_assert_uint_eq(alice.keys, ADMISSIONS_SHARE_MAX + 1);
+	ck_assert_int_eq(admissions_look(&keys, &alice, &k, &id), ADMISSION_same);
+	k = numbered(ADMISSIONS_SHARE_MAX + 1); /* and nothing new before there is room */
+	ck_assert_int_eq(admissions_look(&keys, &alice, &k, &id), ADMISSION_full_table);
+	ck_assert_int_eq(admissions_add(&keys, &alice, &k, "op-2"), -ENOSPC);
 }
 END_TEST
 
 START_TEST(all_tables_together_are_bounded)
 {
-	static struct admissions many[ADMISSIONS_TOTAL_MAX / ADMISSIONS_MAX];
-	struct admission_key k;
+	static struct admissions many[TABLES];
+	static struct admission_share owners[OWNERS];
+	struct admission_key k = numbered(ADMISSIONS_TOTAL_MAX);
 	const char *id;
 
-	for (uint64_t n = 0; n < ADMISSIONS_TOTAL_MAX; n++) {
-		k = numbered(n);
-		if (admissions_add(&many[n % countof(many)], &k, "op-1") != 0)
-			ck_abort_msg("key %u was refused", (unsigned)n);
-	}
-	k = numbered(ADMISSIONS_TOTAL_MAX);
-	ck_assert_int_eq(admissions_look(&keys, &k, &id), ADMISSION_full);
-	ck_assert_int_eq(admissions_add(&keys, &k, "op-2"), -ENOSPC);
-	admissions_finish(&many[0]); /* a session has ended, and its keys with it */
-	ck_assert_int_eq(admissions_look(&keys, &k, &id), ADMISSION_new);
-	ck_assert_int_eq(admissions_add(&keys, &k, "op-2"), 0);
-	for (size_t i = 1; i < countof(many); i++)
-		admissions_finish(&many[i]);
+	for (size_t n = 0; n < TABLES; n++)
+		fill(&many[n], &owners[n % OWNERS], n);
+	ck_assert_int_eq(admissions_look(&keys, &alice, &k, &id), ADMISSION_full_total);
+	ck_assert_int_eq(admissions_add(&keys, &alice, &k, "op-2"), -ENOSPC);
+	ck_assert_int_eq(admissions_restore(&keys, &alice, &k, "op-2"), 0);
+	admissions_remove(&keys, &alice, &k);
+	admissions_finish(&many[0], &owners[0]); /* a session has ended, its keys with it */
+	ck_assert_int_eq(admissions_look(&keys, &alice, &k, &id), ADMISSION_new);
+	ck_assert_int_eq(admissions_add(&keys, &alice, &k, "op-2"), 0);
+	for (size_t n = 1; n < TABLES; n++)
+		admissions_finish(&many[n], &owners[n % OWNERS]);
 }
 END_TEST
 
@@ -287,6 +352,8 @@ main(void)
 	tcase_add_test(t, a_key_is_known_until_it_was_never_admitted);
 	tcase_add_test(t, the_record_says_it_again_and_nothing_changes);
 	tcase_add_test(t, without_room_nothing_is_added_and_nothing_is_forgotten);
+	tcase_add_test(t, who_has_as_many_keys_as_it_may_leaves_the_others_theirs);
+	tcase_add_test(t, what_is_on_record_is_taken_over_beyond_any_bound);
 	tcase_add_test(t, all_tables_together_are_bounded);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
