@@ -6,6 +6,7 @@
  * workers, providers and clients; the end of the journal.
  * It may never: open a file, a socket or a program; its own filter (syscalls.def) has none
  * of these, and nothing that changes what is written.
+ * With --check it reads its configuration, says whether it takes it, and ends.
  * It ends: when it has settled after CONTROL_SHUTDOWN, and at end-of-file on the control
  * link, after settling what is open.
  */
@@ -35,14 +36,20 @@ SANITIZER_DEFAULTS
 static void main_on_settled(struct broker *b);
 
 static void
+main_confine(enum confine_step step)
+{
+	int r = confine_self(step);
+
+	if (r < 0)
+		fatal("cannot load the filter: %s; a broker does not run without it",
+		    strerror(-r));
+}
+
+static void
 main_on_journal(struct broker *b)
 {
-	int r = confine_self(CONFINE_READY);
-
 	(void)b;
-	if (r < 0)
-		fatal("cannot load the second filter: %s; a broker does not run without it",
-		    strerror(-r));
+	main_confine(CONFINE_READY);
 }
 
 static void
@@ -90,7 +97,7 @@ main_on_settled(struct broker *b)
 }
 
 /* The supervisor, who knows its lines, says which of them is to blame. */
-static void
+static void __attribute__((noreturn))
 refuse_config(const struct fault *fault, const char *row)
 {
 	struct control c = { .verb = CONTROL_CONFIG_TAKEN, .error = EINVAL };
@@ -103,40 +110,59 @@ refuse_config(const struct fault *fault, const char *row)
 	exit(125);
 }
 
-static void
-main_init(struct broker *b)
+static struct config *
+read_config(void)
 {
 	const char *row = "";
 	struct fault fault = { 0 };
-	int r;
+	struct config *config;
+	int r = config_read(BROKER_FD_CONFIG, &config, &fault, &row);
 
-	b->journal_io = &journal_io_system;
-	b->on_journal = main_on_journal;
-	b->on_settled = main_on_settled;
-	r = config_read(BROKER_FD_CONFIG, &b->config, &fault, &row);
 	if (r == -EINVAL)
 		refuse_config(&fault, row);
 	if (r < 0)
 		fatal("cannot read the configuration: %s", strerror(-r));
 	close(BROKER_FD_CONFIG);
+	return config;
+}
+
+/* One that decides nothing: it never has more than its configuration. */
+static int
+main_check(void)
+{
+	const struct control taken = { .verb = CONTROL_CONFIG_TAKEN };
+
+	main_confine(CONFINE_READY);
+	config_release(read_config());
+	return control_send(BROKER_FD_CONTROL, &taken, NULL, 0) < 0;
+}
+
+static void
+main_init(struct broker *b)
+{
+	int r;
+
+	b->journal_io = &journal_io_system;
+	b->on_journal = main_on_journal;
+	b->on_settled = main_on_settled;
+	b->config = read_config();
 	r = broker_init(b, BROKER_FD_CONTROL);
 	if (r < 0)
 		fatal("cannot start: %s", strerror(-r));
 }
 
 int
-main(void)
+main(int argc, char **argv)
 {
 	static struct broker broker;
 	int r;
 
 	log_init("caisson-broker", LOG_WARN_);
 	signal(SIGPIPE, SIG_IGN);
+	if (argc > 1 && strcmp(argv[1], BROKER_WORD_CHECK) == 0)
+		return main_check();
 	main_init(&broker);
-	r = confine_self(CONFINE_START);
-	if (r < 0)
-		fatal("cannot load the filter: %s; a broker does not run without it",
-		    strerror(-r));
+	main_confine(CONFINE_START);
 	event_base_dispatch(broker.base);
 	r = control_is_lost(&broker) ? 1 : 0;
 	broker_finish(&broker);

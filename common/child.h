@@ -5,7 +5,9 @@
 #ifndef COMMON_CHILD_H
 #define COMMON_CHILD_H
 
-/* caisson-broker: no arguments.  2 is the supervisor's log. */
+/* caisson-broker [--check]: with --check it says what it has against its configuration, in one
+ * CONTROL_CONFIG_TAKEN, and ends.  2 is the supervisor's log. */
+#define BROKER_WORD_CHECK "--check"
 #define BROKER_FD_CONTROL 3 /* SEQPACKET, struct control */
 #define BROKER_FD_CONFIG  4 /* sealed memfd: frames config.broker ... config.end */
 

@@ -138,8 +138,6 @@ void gateway_shutdown(struct host *h);
 void gateway_on_control(const struct control *c, void *arg);
 
 /* host_reload.c */
-/* A memfd of the configuration for a broker, or a negative errno. */
-int host_pack(const struct conf_namespace *c, const struct pack_facts *facts);
 int host_config_taken(struct host *h, const struct control *c);
 int host_config_over(struct host *h, const struct control *c);
 /* There is no broker: nobody names an older one, or answers. */

@@ -8,20 +8,6 @@
 #include "common/util.h"
 #include "supervisor/host_private.h"
 
-int
-host_pack(const struct conf_namespace *c, const struct pack_facts *facts)
-{
-	struct buf b = { 0 };
-	int r = pack_config(&b, c, facts);
-
-	if (r == 0)
-		r = pack_memfd(&b);
-	if (b.p)
-		explicit_bzero(b.p, b.n); /* the key */
-	buf_finish(&b);
-	return r;
-}
-
 const struct conf_namespace *
 host_config(const struct host *h)
 {
@@ -55,7 +41,7 @@ host_reload(struct host *h, struct conf_namespace *c, uint64_t timeout_ms)
 		return -EAGAIN;
 	facts.timeout_ms = timeout_ms;
 	facts.generation = h->generations;
-	fd = host_pack(c, &facts);
+	fd = pack_sealed(c, &facts);
 	if (fd < 0)
 		return fd;
 	r = children_config_offer(h->children, h->generations, c);

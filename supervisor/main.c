@@ -10,6 +10,7 @@
  * is run, exec, learn or grant, is started by `caisson` with these words and ends with its client
  * (private.h).
  */
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@
 #include "common/options.h"
 #include "common/rlimit.h"
 #include "common/sanitizer.h"
+#include "supervisor/check.h"
 #include "supervisor/config.h"
 #include "supervisor/daemon.h"
 #include "supervisor/doctor/doctor.h"
@@ -37,7 +39,7 @@ set_level(enum log_level usual)
 	log_set_format(options.has_log ? (enum log_format)options.log : LOG_TEXT);
 }
 
-/* ---- a configuration, and nothing started ------------------------------------------ */
+/* ---- a configuration, and nothing served -------------------------------------------- */
 
 static void
 open_config(const char *path)
@@ -50,9 +52,10 @@ static int
 check_config(const char *path)
 {
 	open_config(path);
-	printf("%s: valid: runtimes %zu, providers %zu, tools %zu, grants %zu (JSON Schemas are "
-	       "checked at its start)\n",
-	    path, config.runtimes.n, config.providers.n, config.tools.n, config.grants.n);
+	signal(SIGPIPE, SIG_IGN);
+	if (check_with_broker(&config, path, err) < 0)
+		fatal("%s", err);
+	printf("%s: valid: runtimes %zu, providers %zu, tools %zu, grants %zu\n", path, config.runtimes.n, config.providers.n, config.tools.n, config.grants.n);
 	conf_finish(&config);
 	return 0;
 }

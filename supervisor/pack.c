@@ -326,3 +326,17 @@ pack_memfd(const struct buf *b)
 		return -errno;
 	return steal_fd(&fd);
 }
+
+int
+pack_sealed(const struct conf_namespace *c, const struct pack_facts *facts)
+{
+	struct buf b = { 0 };
+	int r = pack_config(&b, c, facts);
+
+	if (r == 0)
+		r = pack_memfd(&b);
+	if (b.p)
+		explicit_bzero(b.p, b.n);
+	buf_finish(&b);
+	return r;
+}

@@ -30,6 +30,9 @@ struct pack_facts {
 int pack_config(
     struct buf *out, const struct conf_namespace *c, const struct pack_facts *facts);
 
+/* The same as pack_memfd() has it, and no other copy is left: the key is in it. */
+int pack_sealed(const struct conf_namespace *c, const struct pack_facts *facts);
+
 /*
  * Appends what a gateway serves, config.gateway ... config.end, to `out`; c->has_gateway.  Reads
  * the certificates and keys of its listeners, which come in the order of gateway.listen, with
