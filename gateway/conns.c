@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -13,6 +14,7 @@
 #include "gateway/conn_private.h"
 
 #define SWEEP_MS_MAX 1000 /* how late a time that has passed may be noticed */
+#define CROWD_MIN 64 /* connections, whose memory is worth giving back */
 #define MUTE_MS 1000 /* without a whole request: from then on its place is for who waits */
 
 /* ---- time ------------------------------------------------------------------------------- */
@@ -76,6 +78,17 @@ takes_nothing(struct conn *c, uint64_t now_ms)
 	return false;
 }
 
+/* What a crowd used goes back to the kernel when half of it has left: malloc keeps all that lies
+ * below a block in use, and of a TLS connection that is 16 KB. */
+static void
+give_memory_back(struct gateway *g)
+{
+	if (g->crowd < CROWD_MIN || g->stats.open_connections > g->crowd / 2)
+		return;
+	g->crowd = g->stats.open_connections;
+	malloc_trim(0);
+}
+
 static void
 on_sweep(void *arg)
 {
@@ -97,6 +110,7 @@ on_sweep(void *arg)
 	}
 	if (gives != NULL)
 		acceptor_on_rest(gives);
+	give_memory_back(g);
 	if (!TAILQ_EMPTY(&g->conns))
 		alarm_set(g->alarms, &g->sweep, now_ms + sweep_ms(g));
 }
@@ -122,6 +136,8 @@ conn_open(struct gateway *g, struct acceptor *a, int fd, struct ssl_ctx_st *tls)
 	c->begun = true; /* the first request is awaited as one that has begun */
 	TAILQ_INSERT_TAIL(&g->conns, c, entry);
 	g->stats.open_connections++;
+	if (g->stats.open_connections > g->crowd)
+		g->crowd = g->stats.open_connections;
 	g->stats.connections++;
 	conn_expect(c, g->config.header_timeout_ms);
 	if (g->sweep.at_ms == 0)

@@ -60,6 +60,7 @@ struct gateway {
 	struct buf spare; /* an empty queue, or none */
 	struct event *soon; /* sees to them */
 	struct alarm sweep; /* looks for times that have passed */
+	uint64_t crowd; /* the most connections since memory was last given back */
 	size_t buffered_bytes; /* of what clients have not sent whole yet */
 
 	/* control.c */

@@ -5,10 +5,13 @@ import os
 import re
 import resource
 import select
+import shutil
 import socket
+import tempfile
+import time
 import unittest
 
-from gateway_host import Host
+from gateway_host import Host, certificate, trusting
 from wire import SANITIZED, TIMEOUT, program
 
 ECHO = "program/gateway_echo"
@@ -270,6 +273,41 @@ class Bounds(unittest.TestCase):
             self.assertEqual(served, [200] * 32)
             self.assertEqual(host.log().count("cannot take a connection"), 1)
             self.assertIn(os.strerror(errno.EMFILE), host.log())
+
+
+@unittest.skipUnless(program(ECHO), "gateway_echo is not built")
+@unittest.skipUnless(shutil.which("openssl"), "openssl(1) makes the certificates")
+class Memory(unittest.TestCase):
+    CROWD = 128
+
+    @unittest.skipIf(SANITIZED, "a sanitizer keeps what is freed")
+    def test_what_a_crowd_used_goes_back_though_some_of_it_stay(self):
+        with tempfile.TemporaryDirectory() as directory:
+            pem, key = certificate(directory, "server")
+        tls = {"kind": "public", "certificate": pem, "key": key}
+        self.context = trusting(pem)
+        with echo([tls, PUBLIC[1]], connections=2 * self.CROWD, pingIntervalMs=400) as host:
+            with self.served(host):
+                before = memory_of(host)
+            crowd = [self.served(host) for _ in range(self.CROWD)]
+            most = memory_of(host)
+            self.assertGreater(most - before, self.CROWD * 8192)
+            stay = crowd[::32]
+            for client in crowd:
+                if client not in stay:
+                    client.sock.close()
+            end = time.monotonic() + TIMEOUT
+            while memory_of(host) > (before + most) / 2:
+                self.assertLess(time.monotonic(), end, (before, most, memory_of(host)))
+                host.ping()
+            for client in stay:
+                self.assertEqual(client.get("/").status, 200)
+                client.sock.close()
+
+    def served(self, host):
+        client = host.connect(tls=self.context)
+        assert client.get("/").status == 200
+        return client
 
 
 def memory_of(host):
