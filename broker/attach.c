@@ -1,9 +1,12 @@
-#include "broker/broker.h"
+#include "broker/client.h"
 
 #include <errno.h>
 #include <string.h>
 
+#include "broker/broker.h"
+#include "broker/child.h"
 #include "broker/feed.h"
+#include "broker/operation.h"
 #include "broker/sandbox.h"
 #include "broker/subscriber.h"
 #include "common/request_key.h"

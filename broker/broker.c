@@ -4,7 +4,12 @@
 
 #include <event2/event.h>
 
+#include "broker/call.h"
+#include "broker/client.h"
 #include "broker/feed.h"
+#include "broker/grants.h"
+#include "broker/journal.h"
+#include "broker/replay.h"
 #include "broker/sandbox.h"
 #include "broker/shared.h"
 #include "broker/stored.h"

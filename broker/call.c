@@ -5,9 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/broker.h"
+#include "broker/child.h"
+#include "broker/operation.h"
 #include "broker/place.h"
 #include "broker/provider.h"
+#include "broker/record.h"
+#include "broker/session.h"
+#include "broker/standing.h"
+#include "broker/turn.h"
 #include "common/clock.h"
+#include "common/link.h"
 #include "common/log.h"
 #include "common/stop.h"
 #include "common/walk.h"

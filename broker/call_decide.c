@@ -3,9 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/judge.h"
+#include "broker/broker.h"
+#include "broker/operation.h"
 #include "broker/provider.h"
+#include "broker/record.h"
+#include "broker/session.h"
+#include "broker/turn.h"
 #include "common/clock.h"
+#include "common/link.h"
 #include "common/stop.h"
 #include "common/walk.h"
 

@@ -5,8 +5,13 @@
 #ifndef BROKER_CALL_PRIVATE_H
 #define BROKER_CALL_PRIVATE_H
 
-#include "broker/broker.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "broker/call.h"
 #include "broker/judge.h"
+#include "broker/replay.h"
+#include "common/protocol.h"
 
 /* The tool of that name, if it is in the turn's catalogue; NULL. */
 const struct config_tool *call_tool(const struct operation *op, struct slice name);

@@ -3,6 +3,11 @@
 #include <errno.h>
 #include <string.h>
 
+#include "broker/broker.h"
+#include "broker/digest.h"
+#include "broker/operation.h"
+#include "broker/record.h"
+#include "broker/turn.h"
 #include "common/walk.h"
 
 /*

@@ -1,11 +1,15 @@
-#include "broker/broker.h"
+#include "broker/client.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include <event2/event.h>
 
+#include "broker/broker.h"
+#include "broker/child.h"
+#include "broker/operation.h"
 #include "broker/sandbox.h"
+#include "broker/session.h"
 #include "broker/subscriber.h"
 #include "broker/workspace.h"
 #include "common/log.h"

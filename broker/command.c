@@ -1,4 +1,4 @@
-#include "broker/broker.h"
+#include "broker/child.h"
 
 #include <errno.h>
 #include <string.h>
@@ -6,6 +6,11 @@
 
 #include <event2/event.h>
 
+#include "broker/broker.h"
+#include "broker/client.h"
+#include "broker/operation.h"
+#include "broker/session.h"
+#include "common/link.h"
 #include "common/log.h"
 #include "common/util.h"
 

@@ -6,8 +6,12 @@
 
 #include <event2/event.h>
 
+#include "broker/client.h"
+#include "broker/operation.h"
 #include "broker/sandbox.h"
+#include "broker/session.h"
 #include "broker/shared.h"
+#include "broker/state.h"
 #include "common/log.h"
 #include "common/util.h"
 

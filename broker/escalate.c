@@ -4,7 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/judge.h"
+#include "broker/broker.h"
+#include "broker/digest.h"
+#include "broker/escalations.h"
+#include "broker/operation.h"
+#include "broker/record.h"
+#include "broker/session.h"
+#include "broker/turn.h"
 #include "common/clock.h"
 #include "common/hex.h"
 #include "common/log.h"

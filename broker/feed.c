@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "broker/broker.h"
+#include "broker/config.h"
+#include "broker/operation.h"
 #include "broker/stored.h"
 #include "broker/subscriber.h"
 #include "common/clock.h"

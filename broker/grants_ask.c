@@ -6,7 +6,10 @@
 #include <string.h>
 
 #include "broker/authority/chain.h"
+#include "broker/broker.h"
+#include "broker/client.h"
 #include "broker/grant_wire.h"
+#include "broker/grants.h"
 #include "broker/judge.h"
 #include "common/clock.h"
 #include "common/util.h"

@@ -4,9 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "broker/broker.h"
+#include "broker/client.h"
+#include "broker/escalations.h"
 #include "broker/grant_wire.h"
 #include "broker/judge.h"
 #include "common/hex.h"
+#include "common/link.h"
 #include "common/walk.h"
 
 /*

@@ -6,9 +6,18 @@
 #include <string.h>
 
 #include "broker/authority/chain.h"
+#include "broker/authority/set.h"
+#include "broker/broker.h"
+#include "broker/client.h"
+#include "broker/config.h"
 #include "broker/grant_copy.h"
 #include "broker/grant_wire.h"
+#include "broker/grants.h"
+#include "broker/principal.h"
+#include "broker/record.h"
+#include "broker/standing.h"
 #include "common/clock.h"
+#include "common/link.h"
 #include "common/log.h"
 #include "common/stop.h"
 

@@ -5,8 +5,18 @@
 #ifndef BROKER_GRANTS_PRIVATE_H
 #define BROKER_GRANTS_PRIVATE_H
 
-#include "broker/broker.h"
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "broker/zone.h"
+#include "common/protocol.h"
+
+struct asker;
+struct broker;
+struct client;
+struct escalation;
+struct grant;
+struct grant_fact;
 
 /* Why it is no grant: a code, and which member breaks which rule. */
 struct grant_refusal {

@@ -4,7 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/broker.h"
+#include "broker/call.h"
+#include "broker/client.h"
+#include "broker/escalations.h"
+#include "broker/grants.h"
+#include "broker/operation.h"
 #include "broker/place.h"
+#include "broker/record.h"
+#include "broker/session.h"
 #include "broker/shared.h"
 #include "common/clock.h"
 #include "common/log.h"

@@ -19,11 +19,16 @@
 #include <event2/event.h>
 
 #include "broker/broker.h"
+#include "broker/client.h"
+#include "broker/config.h"
 #include "broker/confine.h"
+#include "broker/journal.h"
 #include "common/child.h"
+#include "common/control.h"
+#include "common/link.h"
 #include "common/log.h"
-#include "common/stop.h"
 #include "common/sanitizer.h"
+#include "common/stop.h"
 
 SANITIZER_DEFAULTS
 

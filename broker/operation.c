@@ -1,4 +1,4 @@
-#include "broker/broker.h"
+#include "broker/operation.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -6,10 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/broker.h"
+#include "broker/call.h"
+#include "broker/child.h"
+#include "broker/client.h"
 #include "broker/feed.h"
 #include "broker/payload.h"
+#include "broker/record.h"
 #include "broker/sandbox.h"
+#include "broker/session.h"
 #include "broker/subscriber.h"
+#include "broker/turn.h"
 #include "common/limits.h"
 #include "common/log.h"
 #include "common/stop.h"

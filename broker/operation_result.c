@@ -1,10 +1,12 @@
-#include "broker/broker.h"
+#include "broker/operation.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "broker/record.h"
+#include "broker/turn.h"
 #include "common/limits.h"
 #include "common/walk.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/broker.h"
+#include "broker/operation.h"
 #include "common/walk.h"
 
 #define ERRNO_MAX 134 /* one more than the last that Linux has */

@@ -3,7 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/broker.h"
+#include "broker/call.h"
+#include "broker/child.h"
+#include "broker/operation.h"
 #include "broker/provider.h"
+#include "broker/record.h"
+#include "common/link.h"
 #include "common/log.h"
 
 /*

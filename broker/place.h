@@ -6,7 +6,14 @@
 #ifndef BROKER_PLACE_H
 #define BROKER_PLACE_H
 
-#include "broker/broker.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "broker/child.h"
+
+struct call;
+struct config_tool;
+struct grant;
 
 /*
  * What is left of a call whose operation is over, at a provider that has not answered: enough

@@ -8,6 +8,9 @@
 #include <openssl/crypto.h>
 
 #include "broker/broker.h"
+#include "broker/client.h"
+#include "broker/record.h"
+#include "common/link.h"
 #include "common/log.h"
 
 /* ---- the objects ------------------------------------------------------------------------ */

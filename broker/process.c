@@ -3,6 +3,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "broker/broker.h"
+#include "broker/client.h"
+#include "broker/operation.h"
 #include "broker/shared.h"
 #include "common/log.h"
 #include "common/util.h"

@@ -3,9 +3,15 @@
 #include <errno.h>
 #include <string.h>
 
+#include "broker/broker.h"
+#include "broker/call.h"
+#include "broker/child.h"
+#include "broker/operation.h"
 #include "broker/place.h"
+#include "broker/session.h"
 #include "broker/session_private.h"
 #include "broker/shared.h"
+#include "common/link.h"
 #include "common/log.h"
 #include "common/util.h"
 

@@ -6,7 +6,15 @@
 #ifndef BROKER_PROVIDER_H
 #define BROKER_PROVIDER_H
 
-#include "broker/broker.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "broker/child.h"
+
+struct broker;
+struct config;
+struct control;
+struct session;
 
 /* The one that serves `s`: its own, or that of all. */
 struct child *provider_of(struct session *s, uint32_t index);

@@ -1,4 +1,4 @@
-#include "broker/broker.h"
+#include "broker/record.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -7,7 +7,11 @@
 
 #include <seccomp.h>
 
+#include "broker/broker.h"
+#include "broker/call.h"
+#include "broker/operation.h"
 #include "broker/sandbox.h"
+#include "broker/turn.h"
 #include "common/clock.h"
 #include "common/hex.h"
 #include "common/util.h"

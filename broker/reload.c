@@ -6,8 +6,11 @@
 #include <string.h>
 
 #include "broker/feed.h"
+#include "broker/grants.h"
+#include "broker/record.h"
 #include "broker/sandbox.h"
 #include "broker/shared.h"
+#include "broker/standing.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/stop.h"

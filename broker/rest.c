@@ -4,8 +4,13 @@
 
 #include <event2/event.h>
 
+#include "broker/broker.h"
+#include "broker/child.h"
+#include "broker/operation.h"
+#include "broker/record.h"
 #include "broker/sandbox.h"
 #include "broker/session_private.h"
+#include "broker/turn.h"
 #include "common/log.h"
 #include "common/stop.h"
 

@@ -11,7 +11,12 @@
 #ifndef BROKER_REST_H
 #define BROKER_REST_H
 
-#include "broker/broker.h"
+#include <stdbool.h>
+
+struct child;
+struct message;
+struct sandbox;
+struct session;
 
 /* Is there a worker for the turn that begins? */
 enum rest {

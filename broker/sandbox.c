@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/broker.h"
+#include "broker/client.h"
+#include "broker/operation.h"
 #include "broker/rest.h"
 #include "broker/workspace.h"
 #include "common/clock.h"

@@ -16,10 +16,25 @@
 #ifndef BROKER_SANDBOX_H
 #define BROKER_SANDBOX_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include <sys/tree.h>
 
-#include "broker/broker.h"
+#include "broker/admissions.h"
+#include "broker/client.h"
 #include "broker/feed.h"
+#include "common/alarm.h"
+#include "common/control.h"
+#include "common/protocol.h"
+
+struct broker;
+struct child;
+struct config;
+struct operation;
+struct principal;
+struct record;
 
 #define SANDBOX_ID	    24 /* bytes of "s-", 16 hex digits and the NUL */
 #define SANDBOX_CLOSED_KEPT 256 /* that are over and still shown, in all */

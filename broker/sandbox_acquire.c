@@ -4,6 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/broker.h"
+#include "broker/client.h"
+#include "broker/record.h"
+#include "broker/session.h"
+#include "broker/turn.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/request_key.h"

@@ -4,8 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "broker/broker.h"
+#include "broker/child.h"
+#include "broker/client.h"
+#include "broker/operation.h"
 #include "broker/payload.h"
+#include "broker/record.h"
 #include "broker/rest.h"
+#include "broker/session.h"
+#include "broker/turn.h"
 #include "broker/workspace.h"
 #include "common/stop.h"
 

@@ -2,6 +2,10 @@
 
 #include <string.h>
 
+#include "broker/broker.h"
+#include "broker/client.h"
+#include "broker/operation.h"
+#include "broker/record.h"
 #include "broker/rest.h"
 #include "broker/workspace.h"
 #include "common/log.h"

@@ -5,11 +5,15 @@
 
 #include <event2/event.h>
 
+#include "broker/broker.h"
+#include "broker/operation.h"
 #include "broker/place.h"
 #include "broker/provider.h"
+#include "broker/record.h"
 #include "broker/rest.h"
 #include "broker/sandbox.h"
 #include "broker/shared.h"
+#include "broker/turn.h"
 #include "common/stop.h"
 #include "common/util.h"
 

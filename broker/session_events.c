@@ -3,10 +3,15 @@
 #include <errno.h>
 #include <string.h>
 
+#include "broker/broker.h"
+#include "broker/call.h"
+#include "broker/operation.h"
 #include "broker/provider.h"
+#include "broker/record.h"
 #include "broker/rest.h"
 #include "broker/sandbox.h"
 #include "broker/shared.h"
+#include "broker/turn.h"
 #include "broker/workspace.h"
 #include "common/log.h"
 #include "common/util.h"

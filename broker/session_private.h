@@ -5,7 +5,14 @@
 #ifndef BROKER_SESSION_PRIVATE_H
 #define BROKER_SESSION_PRIVATE_H
 
-#include "broker/broker.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "broker/child.h"
+#include "broker/session.h"
+
+struct broker;
+struct config;
 
 /* Of no session: `session` and `shared` are the caller's. */
 void child_init(struct child *c, struct broker *b, const struct config *config,

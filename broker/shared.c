@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "broker/broker.h"
+#include "broker/child.h"
 #include "broker/provider.h"
 #include "broker/session_private.h"
 

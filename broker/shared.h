@@ -7,7 +7,14 @@
 #ifndef BROKER_SHARED_H
 #define BROKER_SHARED_H
 
-#include "broker/broker.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/protocol.h"
+
+struct broker;
+struct child;
+struct config;
 
 /* The set of `config`, with one session more; NULL if memory is out. */
 struct shared *shared_join(struct broker *b, struct config *config);

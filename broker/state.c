@@ -1,12 +1,16 @@
-#include "broker/broker.h"
+#include "broker/state.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/broker.h"
+#include "broker/client.h"
 #include "broker/feed.h"
+#include "broker/operation.h"
 #include "broker/past.h"
+#include "broker/record.h"
 #include "broker/sandbox.h"
 #include "broker/stored.h"
 #include "common/log.h"

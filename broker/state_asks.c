@@ -1,8 +1,11 @@
-#include "broker/broker.h"
+#include "broker/state.h"
 
 #include <errno.h>
 #include <string.h>
 
+#include "broker/broker.h"
+#include "broker/escalations.h"
+#include "broker/replay.h"
 #include "common/log.h"
 #include "common/walk.h"
 

@@ -1,8 +1,11 @@
-#include "broker/broker.h"
+#include "broker/state.h"
 
 #include <errno.h>
 #include <string.h>
 
+#include "broker/broker.h"
+#include "broker/grants.h"
+#include "broker/standing.h"
 #include "common/log.h"
 #include "common/walk.h"
 

@@ -3,8 +3,11 @@
 #include <errno.h>
 #include <stddef.h>
 
+#include "broker/broker.h"
 #include "broker/feed.h"
+#include "broker/journal.h"
 #include "broker/sandbox.h"
+#include "broker/session.h"
 #include "common/records.h"
 #include "common/util.h"
 #include "common/walk.h"

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "broker/broker.h"
+#include "broker/config.h"
 #include "broker/feed.h"
 #include "broker/subscriber.h"
 #include "common/log.h"

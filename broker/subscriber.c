@@ -3,6 +3,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "broker/broker.h"
+#include "broker/client.h"
+#include "common/link.h"
+
 static struct subscriber *
 find(const struct feed *f, const struct client *c)
 {

@@ -10,8 +10,12 @@
 #ifndef BROKER_SUBSCRIBER_H
 #define BROKER_SUBSCRIBER_H
 
-#include "broker/broker.h"
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "broker/feed.h"
+
+struct client;
 
 #define SUBSCRIBERS_MAX	  16 /* of one operation */
 #define SUBSCRIPTIONS_MAX 64 /* of one client */

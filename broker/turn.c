@@ -5,8 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/broker.h"
+#include "broker/child.h"
 #include "broker/judge.h"
+#include "broker/operation.h"
+#include "broker/record.h"
+#include "broker/session.h"
 #include "common/clock.h"
+#include "common/link.h"
 #include "common/walk.h"
 
 void

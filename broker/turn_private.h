@@ -4,7 +4,10 @@
 #ifndef BROKER_TURN_PRIVATE_H
 #define BROKER_TURN_PRIVATE_H
 
-#include "broker/broker.h"
+#include "broker/turn.h"
+
+struct config;
+struct operation;
 
 /*
  * Does what a client claims of actor, receiver and message fit the turn (TU-11)?  NULL, or the

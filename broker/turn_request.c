@@ -1,9 +1,14 @@
-#include "broker/broker.h"
+#include "broker/turn.h"
 
 #include <errno.h>
 #include <string.h>
 
+#include "broker/broker.h"
+#include "broker/child.h"
+#include "broker/config.h"
 #include "broker/grant_wire.h"
+#include "broker/operation.h"
+#include "common/link.h"
 #include "common/stop.h"
 #include "common/walk.h"
 

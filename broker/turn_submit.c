@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "broker/authority/text.h"
+#include "broker/config.h"
+#include "broker/operation.h"
 #include "common/walk.h"
 
 /* What a submission asks of a turn: its form, and the context that it claims. */

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/broker.h"
+#include "broker/operation.h"
 #include "broker/sandbox.h"
 #include "broker/session_private.h"
 #include "common/log.h"

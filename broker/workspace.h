@@ -9,8 +9,15 @@
 #ifndef BROKER_WORKSPACE_H
 #define BROKER_WORKSPACE_H
 
-#include "broker/broker.h"
+#include <stdbool.h>
+#include <stdint.h>
 
+struct broker;
+struct child;
+struct client;
+struct control;
+struct message;
+struct operation;
 struct workspace;
 
 /* file.list, file.read, file.stat: of any client. */

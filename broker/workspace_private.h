@@ -5,7 +5,16 @@
 #ifndef BROKER_WORKSPACE_PRIVATE_H
 #define BROKER_WORKSPACE_PRIVATE_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sys/queue.h>
+#include <sys/tree.h>
+
+#include "broker/child.h"
 #include "broker/workspace.h"
+#include "common/alarm.h"
+#include "common/protocol.h"
 
 #define WORKSPACE_REQUESTS_MAX 32 /* of one workspace, at once */
 

@@ -4,8 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "broker/broker.h"
+#include "broker/client.h"
+#include "broker/operation.h"
 #include "broker/payload.h"
 #include "broker/sandbox.h"
+#include "broker/session.h"
 #include "common/util.h"
 #include "common/walk.h"
 

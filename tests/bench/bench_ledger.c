@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <sys/stat.h>
 
+#include "broker/record.h"
 #include "ledger/ledger.h"
 #include "tests/bench/world.h"
 

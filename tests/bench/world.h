@@ -19,9 +19,14 @@
 #include <event2/event.h>
 
 #include "broker/broker.h"
+#include "broker/config.h"
 #include "broker/confine.h"
+#include "broker/journal.h"
 #include "common/child.h"
 #include "common/clock.h"
+#include "common/control.h"
+#include "common/endings.h"
+#include "common/link.h"
 #include "common/log.h"
 #include "common/walk.h"
 #include "tests/bench/wire.h"

@@ -13,8 +13,12 @@
 #include <event2/event.h>
 
 #include "broker/broker.h"
+#include "broker/client.h"
+#include "broker/config.h"
 #include "broker/feed.h"
+#include "broker/operation.h"
 #include "broker/subscriber.h"
+#include "common/link.h"
 #include "common/util.h"
 #include "common/walk.h"
 
