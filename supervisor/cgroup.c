@@ -130,18 +130,45 @@ cgroup_counter_open(
 
 static void stuck_retry(struct cgroup_host *h);
 
+unsigned
+cgroup_bounds(const struct cgroup_host *h, const struct cgroup_limits *l)
+{
+	const struct {
+		unsigned ability;
+		uint64_t limit;
+	} table[] = { { CGROUP_MEMORY, l->memory_bytes }, { CGROUP_PIDS, l->pids },
+		{ CGROUP_CPU, l->cpu_percent } };
+	unsigned able = h->status.abilities, bounds = 0;
+
+	if (h->status.backend == CGROUP_NONE)
+		return 0;
+	if (h->status.backend == CGROUP_V1)
+		able &= l->asked;
+	for (size_t i = 0; i < countof(table); i++)
+		if (table[i].limit != 0 && table[i].limit != UINT64_MAX)
+			bounds |= able & table[i].ability;
+	return bounds;
+}
+
 int
-cgroup_create(struct cgroup_host *h, struct event_base *base,
-    const struct cgroup_limits *limits, struct cgroup **ret)
+cgroup_kind(const struct cgroup_host *h, const struct cgroup_limits *l, unsigned *ret)
+{
+	*ret = 0;
+	if (l->cpu_percent != 0 && (h->status.abilities & CGROUP_CPU) == 0)
+		return -ENOTSUP;
+	/* In v2 one directory has all controllers, and also kills. */
+	*ret = h->status.backend == CGROUP_V2 ? CGROUP_KILL : cgroup_bounds(h, l);
+	return 0;
+}
+
+int
+cgroup_make(struct cgroup_host *h, struct event_base *base, unsigned kind, struct cgroup **ret)
 {
 	struct cgroup *g;
 	int r;
 
 	*ret = NULL;
-	if (limits->cpu_percent != 0 && (h->status.abilities & CGROUP_CPU) == 0)
-		return -ENOTSUP;
-	if (h->status.backend == CGROUP_NONE ||
-	    (h->status.backend == CGROUP_V1 && (h->status.abilities & limits->asked) == 0))
+	if (kind == 0)
 		return 0;
 	stuck_retry(h);
 	g = calloc(1, sizeof(*g));
@@ -154,14 +181,42 @@ cgroup_create(struct cgroup_host *h, struct event_base *base,
 		g->dirs[i].fd = -1;
 	for (size_t i = 0; i < CGROUP_COUNTERS; i++)
 		g->counters[i] = -1;
-	r = h->status.backend == CGROUP_V2 ? cgroup_v2_make(g, limits)
-					   : cgroup_v1_make(g, limits);
+	r = h->status.backend == CGROUP_V2 ? cgroup_v2_make(g) : cgroup_v1_make(g, kind);
 	if (r < 0) {
 		cgroup_destroy(g);
 		return r;
 	}
 	*ret = g;
 	return 0;
+}
+
+int
+cgroup_limit(struct cgroup *g, const struct cgroup_limits *limits)
+{
+	if (g == NULL)
+		return 0;
+	g->bounds = cgroup_bounds(g->host, limits);
+	return g->host->status.backend == CGROUP_V2 ? cgroup_v2_limit(g, limits)
+						    : cgroup_v1_limit(g, limits);
+}
+
+int
+cgroup_create(struct cgroup_host *h, struct event_base *base,
+    const struct cgroup_limits *limits, struct cgroup **ret)
+{
+	unsigned kind;
+	int r = cgroup_kind(h, limits, &kind);
+
+	*ret = NULL;
+	if (r == 0)
+		r = cgroup_make(h, base, kind, ret);
+	if (r == 0)
+		r = cgroup_limit(*ret, limits);
+	if (r < 0) {
+		cgroup_destroy(*ret);
+		*ret = NULL;
+	}
+	return r;
 }
 
 struct cgroup_entry

@@ -72,10 +72,26 @@ struct cgroup_limits {
 	unsigned asked;
 };
 
+/* Which of the limits a group would enforce: enum cgroup_ability. */
+unsigned cgroup_bounds(const struct cgroup_host *h, const struct cgroup_limits *limits);
+
 /*
- * Makes a group.  Returns 0 and the group, or NULL where none is needed or can be had; -ENOTSUP
- * if nothing on this machine enforces a share of the processor; another negative errno.
+ * What such a group is made of, for cgroup_make(), in `*ret`; 0: none is needed, or can be had.
+ * Returns 0; -ENOTSUP if nothing on this machine enforces a share of the processor.
  */
+int cgroup_kind(
+    const struct cgroup_host *h, const struct cgroup_limits *limits, unsigned *ret);
+
+/* Makes a group of that kind, which may be entered and limits nothing yet; NULL for kind 0.
+ * 0 or a negative errno. */
+int cgroup_make(
+    struct cgroup_host *h, struct event_base *base, unsigned kind, struct cgroup **ret);
+
+/* Applies limits of its kind to it.  Accepts NULL.  0 or a negative errno. */
+int cgroup_limit(struct cgroup *g, const struct cgroup_limits *limits);
+
+/* All of it.  Returns 0 and the group, or NULL where none is needed or can be had; errors as of
+ * the three. */
 int cgroup_create(struct cgroup_host *h, struct event_base *base,
     const struct cgroup_limits *limits, struct cgroup **ret);
 

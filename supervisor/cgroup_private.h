@@ -87,12 +87,15 @@ int cgroup_settings_apply(struct cgroup *g, const struct cgroup_setting *s, size
 void cgroup_counter_open(
     struct cgroup *g, enum cgroup_counter c, enum cgroup_part part, const char *name);
 
-/* ---- the backends: look fills host.bases and host.status; make fills a group ---- */
+/* ---- the backends: look fills host.bases and host.status, make a group; limit applies what
+ * stands in its `bounds` ---- */
 
 void cgroup_v1_look(struct cgroup_host *h, const char *root, const char *self);
-int cgroup_v1_make(struct cgroup *g, const struct cgroup_limits *limits);
+int cgroup_v1_make(struct cgroup *g, unsigned kind);
+int cgroup_v1_limit(struct cgroup *g, const struct cgroup_limits *limits);
 void cgroup_v2_look(struct cgroup_host *h, const char *root, const char *self);
-int cgroup_v2_make(struct cgroup *g, const struct cgroup_limits *limits);
+int cgroup_v2_make(struct cgroup *g);
+int cgroup_v2_limit(struct cgroup *g, const struct cgroup_limits *limits);
 /* v2: leaves the group that looking may have moved us to. */
 void cgroup_v2_leave(struct cgroup_host *h);
 

@@ -61,10 +61,28 @@ cgroup_v1_look(struct cgroup_host *h, const char *root, const char *self)
 
 /*
  * A bare v2 beside it is made along with any of them: it can kill, and says when it is empty.
- * Swap is bounded with memory, where the kernel counts it.
  */
 int
-cgroup_v1_make(struct cgroup *g, const struct cgroup_limits *l)
+cgroup_v1_make(struct cgroup *g, unsigned kind)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < countof(controllers); i++)
+		if (kind & controllers[i].ability)
+			r = cgroup_part_make(g, controllers[i].part);
+	if (r == 0 && g->host->bases[PART_UNIFIED] != NULL)
+		r = cgroup_part_make(g, PART_UNIFIED);
+	cgroup_counter_open(g, COUNTER_OOM, PART_MEMORY, "memory.oom_control");
+	cgroup_counter_open(g, COUNTER_PEAK, PART_MEMORY, "memory.max_usage_in_bytes");
+	cgroup_counter_open(g, COUNTER_PIDS, PART_PIDS, "pids.events");
+	cgroup_counter_open(g, COUNTER_PROCESSES, PART_PIDS, "pids.peak");
+	cgroup_counter_open(g, COUNTER_CPU, PART_UNIFIED, "cpu.stat");
+	return r;
+}
+
+/* Swap is bounded with memory, where the kernel counts it. */
+int
+cgroup_v1_limit(struct cgroup *g, const struct cgroup_limits *l)
 {
 	struct cgroup_setting s[] = {
 		{ PART_MEMORY, "memory.limit_in_bytes", "", false },
@@ -73,8 +91,6 @@ cgroup_v1_make(struct cgroup *g, const struct cgroup_limits *l)
 		{ PART_CPU, "cpu.cfs_period_us", "", false },
 		{ PART_CPU, "cpu.cfs_quota_us", "", false },
 	};
-	const uint64_t wanted[] = { l->memory_bytes, l->pids, l->cpu_percent };
-	int r = 0;
 
 	snprintf(s[0].value, sizeof(s[0].value), "%llu", (unsigned long long)l->memory_bytes);
 	snprintf(s[1].value, sizeof(s[1].value), "%llu", (unsigned long long)l->memory_bytes);
@@ -82,21 +98,5 @@ cgroup_v1_make(struct cgroup *g, const struct cgroup_limits *l)
 	snprintf(s[3].value, sizeof(s[3].value), "%u", CGROUP_PERIOD_US);
 	snprintf(s[4].value, sizeof(s[4].value), "%llu",
 	    (unsigned long long)(CGROUP_PERIOD_US * l->cpu_percent / 100));
-	for (size_t i = 0; r == 0 && i < countof(controllers); i++) {
-		if (wanted[i] == 0 || (l->asked & controllers[i].ability) == 0 ||
-		    g->host->bases[controllers[i].part] == NULL)
-			continue;
-		r = cgroup_part_make(g, controllers[i].part);
-		g->bounds |= controllers[i].ability;
-	}
-	if (r == 0 && g->bounds != 0 && g->host->bases[PART_UNIFIED] != NULL)
-		r = cgroup_part_make(g, PART_UNIFIED);
-	if (r == 0)
-		r = cgroup_settings_apply(g, s, countof(s));
-	cgroup_counter_open(g, COUNTER_OOM, PART_MEMORY, "memory.oom_control");
-	cgroup_counter_open(g, COUNTER_PEAK, PART_MEMORY, "memory.max_usage_in_bytes");
-	cgroup_counter_open(g, COUNTER_PIDS, PART_PIDS, "pids.events");
-	cgroup_counter_open(g, COUNTER_PROCESSES, PART_PIDS, "pids.peak");
-	cgroup_counter_open(g, COUNTER_CPU, PART_UNIFIED, "cpu.stat");
-	return r;
+	return cgroup_settings_apply(g, s, countof(s));
 }

@@ -187,9 +187,23 @@ cgroup_v2_look(struct cgroup_host *h, const char *root, const char *self)
 	h->status.abilities |= CGROUP_KILL; /* since 5.14, as what else we need */
 }
 
+int
+cgroup_v2_make(struct cgroup *g)
+{
+	int r = cgroup_part_make(g, PART_UNIFIED);
+
+	cgroup_counter_open(g, COUNTER_OOM, PART_UNIFIED, "memory.events");
+	cgroup_counter_open(g, COUNTER_PEAK, PART_UNIFIED, "memory.peak");
+	cgroup_counter_open(g, COUNTER_PIDS, PART_UNIFIED, "pids.events");
+	cgroup_counter_open(g, COUNTER_PROCESSES, PART_UNIFIED, "pids.peak");
+	cgroup_counter_open(g, COUNTER_CPU, PART_UNIFIED, "cpu.stat");
+	cgroup_counter_open(g, COUNTER_IO, PART_UNIFIED, "io.stat");
+	return r;
+}
+
 /* Over its memory the whole chamber goes, and not the one process that asked last. */
 int
-cgroup_v2_make(struct cgroup *g, const struct cgroup_limits *l)
+cgroup_v2_limit(struct cgroup *g, const struct cgroup_limits *l)
 {
 	const struct {
 		uint64_t limit;
@@ -206,13 +220,10 @@ cgroup_v2_make(struct cgroup *g, const struct cgroup_limits *l)
 	};
 	struct cgroup_setting s[countof(table)];
 	size_t n = 0;
-	int r = cgroup_part_make(g, PART_UNIFIED);
 
 	for (size_t i = 0; i < countof(table); i++) {
-		if (table[i].limit == 0 || table[i].limit == UINT64_MAX ||
-		    (g->host->status.abilities & table[i].ability) == 0)
+		if ((g->bounds & table[i].ability) == 0)
 			continue;
-		g->bounds |= table[i].ability;
 		s[n] = table[i].s;
 		s[n].part = PART_UNIFIED;
 		if (table[i].ability == CGROUP_CPU)
@@ -224,13 +235,5 @@ cgroup_v2_make(struct cgroup *g, const struct cgroup_limits *l)
 			    (unsigned long long)table[i].limit);
 		n++;
 	}
-	if (r == 0)
-		r = cgroup_settings_apply(g, s, n);
-	cgroup_counter_open(g, COUNTER_OOM, PART_UNIFIED, "memory.events");
-	cgroup_counter_open(g, COUNTER_PEAK, PART_UNIFIED, "memory.peak");
-	cgroup_counter_open(g, COUNTER_PIDS, PART_UNIFIED, "pids.events");
-	cgroup_counter_open(g, COUNTER_PROCESSES, PART_UNIFIED, "pids.peak");
-	cgroup_counter_open(g, COUNTER_CPU, PART_UNIFIED, "cpu.stat");
-	cgroup_counter_open(g, COUNTER_IO, PART_UNIFIED, "io.stat");
-	return r;
+	return cgroup_settings_apply(g, s, n);
 }

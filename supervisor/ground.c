@@ -26,6 +26,7 @@ struct source {
 
 struct ground_root {
 	int fd; /* -1: not made yet */
+	uint32_t id; /* of this one among all that there ever were; not 0 */
 	size_t n;
 	uint8_t *key; /* the steps that are not private, their strings, their sources */
 	TAILQ_ENTRY(ground_root) link; /* held.roots */
@@ -156,6 +157,7 @@ key_add_step(struct key *k, const struct plan_header *h, const struct plan_step 
 static struct ground_root *
 root_of(const struct plan_header *h)
 {
+	static uint32_t last_id;
 	struct ground_root *r = calloc(1, sizeof(*r));
 	struct key k = { .bytes = malloc(4096), .cap = 4096 };
 	int ret = r == NULL || k.bytes == NULL ? -ENOMEM : 0;
@@ -168,7 +170,10 @@ root_of(const struct plan_header *h)
 		free(r);
 		return NULL;
 	}
+	if (++last_id == 0)
+		last_id = 1;
 	r->fd = -1;
+	r->id = last_id;
 	r->key = k.bytes;
 	r->n = k.n;
 	return r;
@@ -218,6 +223,7 @@ find_root(struct plan_header *h, struct ground_root **ret_new)
 	struct ground_root *like, *r;
 
 	*ret_new = NULL;
+	h->root_id = 0;
 	if (mounts_changed())
 		forget_roots();
 	like = may_serve_others(h) ? root_of(h) : NULL;
@@ -226,6 +232,7 @@ find_root(struct plan_header *h, struct ground_root **ret_new)
 	r = held_root(like);
 	if (r == NULL) {
 		h->flags |= PLAN_KEEP_ROOT;
+		h->root_id = like->id;
 		*ret_new = like;
 		return -1;
 	}
@@ -233,17 +240,17 @@ find_root(struct plan_header *h, struct ground_root **ret_new)
 	TAILQ_REMOVE(&held.roots, r, link);
 	TAILQ_INSERT_HEAD(&held.roots, r, link);
 	h->flags |= PLAN_HAS_ROOT;
+	h->root_id = r->id;
 	return r->fd;
 }
 
-unsigned
-ground_find(struct plan_header *h, int ret_fds[GROUND_FDS_MAX], struct ground_root **ret_root)
+/* All but the root. */
+static unsigned
+find_namespaces(struct plan_header *h, int ret_fds[GROUND_FDS_MAX])
 {
 	bool root = h->flags & PLAN_ROOT;
 	unsigned n = 0;
-	int fd;
 
-	*ret_root = NULL;
 	/* What the others belong to comes first; who makes one anew makes them all. */
 	if (!root && held.user_fd >= 0) {
 		h->flags |= PLAN_HAS_USER;
@@ -257,9 +264,50 @@ ground_find(struct plan_header *h, int ret_fds[GROUND_FDS_MAX], struct ground_ro
 		h->flags |= PLAN_HAS_TIME;
 		ret_fds[n++] = held.time_fd;
 	}
-	fd = find_root(h, ret_root);
+	return n;
+}
+
+unsigned
+ground_find(struct plan_header *h, int ret_fds[GROUND_FDS_MAX], struct ground_root **ret_root)
+{
+	unsigned n = find_namespaces(h, ret_fds);
+	int fd = find_root(h, ret_root);
+
 	if (fd >= 0)
 		ret_fds[n++] = fd;
+	return n;
+}
+
+static struct ground_root *
+root_with(uint32_t id)
+{
+	struct ground_root *r;
+
+	TAILQ_FOREACH(r, &held.roots, link)
+		if (r->id == id)
+			return r;
+	return NULL;
+}
+
+bool
+ground_has_root(uint32_t id)
+{
+	if (mounts_changed())
+		forget_roots();
+	return root_with(id) != NULL;
+}
+
+unsigned
+ground_again(struct plan_header *h, uint32_t root_id, int ret_fds[GROUND_FDS_MAX])
+{
+	unsigned n;
+
+	if (!ground_has_root(root_id))
+		return 0;
+	n = find_namespaces(h, ret_fds);
+	h->flags |= PLAN_HAS_ROOT;
+	h->root_id = root_id;
+	ret_fds[n++] = root_with(root_id)->fd;
 	return n;
 }
 

@@ -11,6 +11,7 @@
 #ifndef SUPERVISOR_GROUND_H
 #define SUPERVISOR_GROUND_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "worker/plan.h"
@@ -21,12 +22,21 @@
 struct ground_root;
 
 /*
- * Sets PLAN_HAS_... and PLAN_KEEP_ROOT in `h`, a whole plan, for what it wants, and the
+ * Sets PLAN_HAS_..., PLAN_KEEP_ROOT and root_id in `h`, a whole plan, for what it wants, and the
  * descriptors that go with it in `ret_fds`, which stay this module's.  Returns their number.
  * `*ret_root` is what the launch would make, or NULL: for ground_keep().
  */
 unsigned ground_find(struct plan_header *h, int ret_fds[GROUND_FDS_MAX],
     struct ground_root **ret_root);
+
+/* Is that root still held, and would serve? */
+bool ground_has_root(uint32_t id);
+
+/*
+ * As ground_find(), for a plan without steps that wants that very root.  Returns the number of
+ * descriptors, 0 if it is not held any more.
+ */
+unsigned ground_again(struct plan_header *h, uint32_t root_id, int ret_fds[GROUND_FDS_MAX]);
 
 /*
  * Takes what a launch has made, and with STAGE_ROOT `*root`; of two of a kind the first stays.

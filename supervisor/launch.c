@@ -16,53 +16,13 @@
 #include "common/util.h"
 #include "supervisor/cgroup.h"
 #include "supervisor/ground.h"
-#include "supervisor/launch_exit.h"
 #include "supervisor/launch_layers.h"
-#include "supervisor/launch_limits.h"
-#include "supervisor/launch_plan.h"
+#include "supervisor/launch_private.h"
 #include "supervisor/launch_report.h"
-#include "supervisor/launch_spawn.h"
 #include "supervisor/listener.h"
-#include "supervisor/profiles.h"
-#include "worker/plan.h"
+#include "supervisor/standby.h"
 
 #define REAP_GRACE_MS 250
-
-/*
- * A launch is over when both of its processes are reaped and the launch socket has been
- * read to its end; only then does it speak of refusal or exit.  Any step may be the last
- * one of any process, so nothing here waits for a particular next message: each report is
- * checked against those that came before it, and every end leads to launch_settle().
- */
-struct launch {
-	struct event_base *base;
-	struct launch_handler handler;
-	void *arg;
-
-	struct launch_proc launcher, init;
-	int runtime_fd; /* the program's pidfd; without an init, pid 1's own */
-	bool runtime_is_init;
-
-	int socket_fd, status_fd;
-	struct event *on_socket, *on_launcher, *on_init;
-	struct event *on_grace; /* when pid 1 has had its time to reap; NULL: no order yet */
-
-	struct plan_header *page; /* where the kernel writes the pid of pid 1 */
-	size_t page_size;
-
-	unsigned seen; /* 1 << enum launch_stage */
-	int listener_number; /* in the runtime's process, -1: none */
-	struct listener *listener; /* NULL: none, or not yet */
-	struct learn *learn;
-	struct launch_layers layers;
-	struct ground_root *root; /* what the launcher is making, if it does */
-	bool released; /* it has our byte, and may exec */
-	bool started, dying;
-	enum layer layer; /* of the first failure; LAYER_NONE: none */
-	int error;
-	struct launch_evidence evidence; /* of why it ended */
-	struct cgroup *cgroup;
-};
 
 /* What must have been seen before a report may come; each comes once. */
 static const unsigned stage_after[STAGE_MAX] = {
@@ -71,6 +31,7 @@ static const unsigned stage_after[STAGE_MAX] = {
 	[STAGE_NETWORK] = 0,
 	[STAGE_TIME] = 0,
 	[STAGE_ROOT] = 0,
+	[STAGE_STANDING] = 0,
 	[STAGE_RUNTIME] = 0,
 	[STAGE_LISTENER] = 0,
 	[STAGE_EXEC] = 1u << STAGE_LISTENER,
@@ -85,6 +46,7 @@ static const bool stage_brings_fd[STAGE_MAX] = {
 	[STAGE_RUNTIME] = true,
 };
 
+static void init_adopt(struct launch *l);
 static void launch_settle(struct launch *l);
 static void socket_drain(struct launch *l);
 
@@ -181,11 +143,35 @@ launch_program_pid(const struct launch *l)
 }
 
 bool
+launch_stands(const struct launch *l)
+{
+	struct pollfd ends[] = { { l->launcher.pidfd, POLLIN, 0 }, { l->init.pidfd, POLLIN, 0 } };
+
+	return !l->dying && l->layer == LAYER_NONE && poll(ends, countof(ends), 0) == 0;
+}
+
+void
+launch_end_now(struct launch *l)
+{
+	kill_all(l);
+	launch_proc_wait(&l->launcher);
+	init_adopt(l);
+	launch_proc_kill(&l->init);
+	launch_proc_wait(&l->init);
+}
+
+bool
 launch_lives(const struct launch *l)
 {
 	struct pollfd ends[] = { { l->init.pidfd, POLLIN, 0 }, { l->runtime_fd, POLLIN, 0 } };
 
 	return !l->dying && (!l->started || poll(ends, countof(ends), 0) == 0);
+}
+
+bool
+launch_stood_by(const struct launch *l)
+{
+	return l->stood_by;
 }
 
 void
@@ -299,8 +285,8 @@ init_adopt(struct launch *l)
 		launch_proc_kill(&l->init);
 }
 
-static void
-launcher_on_exit(evutil_socket_t fd, short events, void *arg)
+void
+launch_on_launcher(evutil_socket_t fd, short events, void *arg)
 {
 	struct launch *l = arg;
 
@@ -322,6 +308,7 @@ handle_report(struct launch *l, const struct launch_report *r, int fd)
 	if (r->stage == 0 || r->stage >= STAGE_MAX || l->seen & 1u << r->stage ||
 	    (l->seen & stage_after[r->stage]) != stage_after[r->stage] ||
 	    (fd >= 0) != stage_brings_fd[r->stage] ||
+	    (r->stage == STAGE_STANDING && !l->stood_by) ||
 	    (r->stage == STAGE_RUNTIME && l->runtime_fd >= 0)) {
 		if (fd >= 0)
 			close(fd);
@@ -377,6 +364,8 @@ launch_begin(struct launch *l)
 	    (l->seen & 1u << STAGE_EXEC) == 0 || !proc_ended_well(&l->launcher))
 		return;
 	l->started = true;
+	if (l->recurs)
+		standby_note(&l->kind);
 	l->handler.on_started(l, l->arg);
 }
 
@@ -410,8 +399,8 @@ socket_drain(struct launch *l)
 	}
 }
 
-static void
-socket_on_readable(evutil_socket_t fd, short events, void *arg)
+void
+launch_on_socket(evutil_socket_t fd, short events, void *arg)
 {
 	struct launch *l = arg;
 
@@ -422,7 +411,7 @@ socket_on_readable(evutil_socket_t fd, short events, void *arg)
 
 /* ---- the end ---- */
 
-static void
+void
 launch_free(struct launch *l)
 {
 	struct event **events[] = { &l->on_launcher, &l->on_init, &l->on_grace };
@@ -498,97 +487,4 @@ launch_settle(struct launch *l)
 		    l->seen & 1u << STAGE_ERROR ? NULL : &facts, l->arg);
 	}
 	launch_free(l);
-}
-
-/* ---- the beginning ---- */
-
-static int
-watch(struct launch *l, struct event **ev, int fd, event_callback_fn fn)
-{
-	*ev = event_new(l->base, fd, EV_READ | EV_PERSIST, fn, l);
-	return *ev == NULL || event_add(*ev, NULL) < 0 ? -ENOMEM : 0;
-}
-
-static int
-start_launcher(struct launch *l, const struct chamber *c, int plan_fd)
-{
-	cleanup_fd int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-	cleanup_fd int theirs = -1, status = -1;
-	int fds[LAUNCH_FDS_MAX], pair[2], ret;
-	size_t nfds;
-
-	if (null_fd < 0)
-		return -errno;
-	nfds = launch_spawn_fds(c->fds, c->nfds, null_fd, fds);
-	if (nfds == 0)
-		return -EINVAL;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return -errno;
-	l->socket_fd = pair[0];
-	theirs = pair[1];
-	if (c->init) {
-		if (pipe2(pair, O_CLOEXEC) < 0)
-			return -errno;
-		l->status_fd = pair[0];
-		status = fds[nfds++] = pair[1];
-	}
-	nfds += ground_find(l->page, fds + nfds, &l->root);
-	ret = watch(l, &l->on_socket, l->socket_fd, socket_on_readable);
-	if (ret < 0)
-		return ret;
-	l->launcher.pidfd = launch_spawn(theirs, plan_fd, fds, nfds);
-	if (l->launcher.pidfd < 0)
-		return l->launcher.pidfd;
-	ret = watch(l, &l->on_launcher, l->launcher.pidfd, launcher_on_exit);
-	if (ret < 0) {
-		/* Unwatched, it must not outlive this call; pid 1 may have been born. */
-		kill_all(l);
-		launch_proc_wait(&l->launcher);
-		init_adopt(l);
-		launch_proc_kill(&l->init);
-		launch_proc_wait(&l->init);
-	}
-	return ret;
-}
-
-int
-launch_start(struct event_base *base, const struct chamber *c,
-    const struct launch_handler *handler, void *arg, struct launch **ret,
-    enum layer *ret_layer)
-{
-	cleanup_fd int plan_fd = -1;
-	struct launch *l = calloc(1, sizeof(*l));
-	int r;
-
-	*ret_layer = LAYER_HANDSHAKE;
-	if (l == NULL)
-		return -ENOMEM;
-	l->base = base;
-	l->handler = *handler;
-	l->arg = arg;
-	l->launcher.pidfd = l->init.pidfd = l->runtime_fd = -1;
-	l->socket_fd = l->status_fd = l->listener_number = -1;
-	l->runtime_is_init = !c->init;
-	l->learn = c->learn;
-	l->evidence.cpu_limit_us = launch_limits_cpu_us(c);
-	r = launch_limits_group(base, c, &l->cgroup);
-	if (r < 0)
-		*ret_layer = LAYER_CGROUP;
-	if (r == 0) {
-		struct cgroup_entry group = cgroup_entry(l->cgroup);
-
-		plan_fd = launch_plan_create(c, &group, &l->page, &l->page_size, ret_layer);
-		r = plan_fd < 0 ? plan_fd : launch_layers_own(c, &l->layers, ret_layer);
-	}
-	if (r == 0) {
-		*ret_layer = LAYER_HANDSHAKE;
-		r = start_launcher(l, c, plan_fd);
-	}
-	if (r < 0) {
-		launch_free(l);
-		return r;
-	}
-	*ret_layer = LAYER_NONE;
-	*ret = l;
-	return 0;
 }

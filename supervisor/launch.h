@@ -104,6 +104,9 @@ pid_t launch_program_pid(const struct launch *l);
 /* False if it is known to end, or has ended: asks the kernel, before any event comes. */
 bool launch_lives(const struct launch *l);
 
+/* Was its first half there before it was wanted (standby.h)? */
+bool launch_stood_by(const struct launch *l);
+
 /* What its group counts so far (supervisor/cgroup.h). */
 void launch_usage(const struct launch *l, struct cgroup_usage *ret);
 

@@ -13,23 +13,23 @@ limit_of(uint64_t asked, uint64_t profile)
 }
 
 int
-launch_limits_group(struct event_base *base, const struct chamber *c, struct cgroup **ret)
+launch_limits_find(const struct chamber *c, struct launch_group *ret)
 {
-	struct cgroup_limits limits = { 0 };
-	struct cgroup_host *host;
+	struct cgroup_limits *limits = &ret->limits;
 
-	*ret = NULL;
+	*ret = (struct launch_group){ .host = NULL };
 	if (!c->init || c->profile == NULL)
 		return 0;
-	host = cgroup_host();
-	if (host == NULL)
+	ret->host = cgroup_host();
+	if (ret->host == NULL)
 		return -ENOMEM;
-	limits.memory_bytes = limit_of(c->memory_bytes, c->profile->memory_bytes);
-	limits.cpu_percent = limit_of(c->cpu_percent, c->profile->cpu_percent);
-	limits.pids = (c->pids != 0 ? c->pids : c->profile->pids) + 1; /* and pid 1 */
-	limits.asked = (limits.memory_bytes != 0 ? CGROUP_MEMORY : 0) |
-	    (limits.cpu_percent != 0 ? CGROUP_CPU : 0) | (c->pids != 0 ? CGROUP_PIDS : 0);
-	return cgroup_create(host, base, &limits, ret);
+	limits->memory_bytes = limit_of(c->memory_bytes, c->profile->memory_bytes);
+	limits->cpu_percent = limit_of(c->cpu_percent, c->profile->cpu_percent);
+	limits->pids = (c->pids != 0 ? c->pids : c->profile->pids) + 1; /* and pid 1 */
+	limits->asked = (limits->memory_bytes != 0 ? CGROUP_MEMORY : 0) |
+	    (limits->cpu_percent != 0 ? CGROUP_CPU : 0) | (c->pids != 0 ? CGROUP_PIDS : 0);
+	ret->bounds = cgroup_bounds(ret->host, limits);
+	return cgroup_kind(ret->host, limits, &ret->kind);
 }
 
 uint64_t

@@ -7,12 +7,19 @@
 #include "supervisor/cgroup.h"
 #include "supervisor/launch.h"
 
+/* The group of a chamber, not made yet. */
+struct launch_group {
+	struct cgroup_host *host; /* NULL: none is needed */
+	struct cgroup_limits limits;
+	unsigned kind; /* cgroup_kind() */
+	unsigned bounds; /* cgroup_bounds() */
+};
+
 /*
- * The group of a chamber; NULL if it needs none, as broker and ledger, which have no init and
- * are bounded by rlimits only.  Errors as of cgroup_create().
+ * Which group a chamber needs: none for broker and ledger, which have no init and are bounded by
+ * rlimits only.  Returns 0, -ENOMEM, or an error of cgroup_kind().
  */
-int launch_limits_group(
-    struct event_base *base, const struct chamber *c, struct cgroup **ret);
+int launch_limits_find(const struct chamber *c, struct launch_group *ret);
 
 /* Processor time of each of its processes; 0: not limited. */
 uint64_t launch_limits_cpu_us(const struct chamber *c);

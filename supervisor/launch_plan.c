@@ -416,18 +416,43 @@ write_out(const struct draft *d, const struct sock_filter *filter,
 	return steal_fd(&fd);
 }
 
-static int
-draft_fill(struct draft *d, const struct chamber *c, const struct profile *profile,
-    const struct cgroup_entry *group)
+static void
+add_group(struct draft *d, const struct cgroup_entry *group)
 {
 	const char *const *procs = group->procs;
-	uint32_t argv, env;
-	int ret;
 
 	for (; procs != NULL && *procs != NULL; procs++)
 		add_step(d, PLAN_CGROUP, NULL, *procs, 0);
 	if (group->into != NULL)
 		add_step(d, PLAN_CGROUP_INTO, NULL, group->into, 0);
+}
+
+/* "PROFILE:POINT" is for chambers of that profile only; those that stand by have none. */
+static void
+add_stop(struct draft *d, const char *profile)
+{
+	d->h.stop = PLAN_NONE;
+#ifdef CAISSON_TEST_STOPS
+	const char *stop = getenv("CAISSON_STOP"), *colon = stop ? strchr(stop, ':') : NULL;
+
+	if (colon != NULL && strncmp(stop, profile, (size_t)(colon - stop)) == 0 &&
+	    profile[colon - stop] == '\0')
+		stop = colon + 1;
+	if (stop != NULL)
+		d->h.stop = add_string(d, stop);
+#else
+	(void)profile;
+#endif
+}
+
+static int
+draft_fill(struct draft *d, const struct chamber *c, const struct profile *profile,
+    const struct cgroup_entry *group)
+{
+	uint32_t argv, env;
+	int ret;
+
+	add_group(d, group);
 	ret = add_root(d, c, profile);
 	if (ret < 0)
 		return ret;
@@ -435,19 +460,7 @@ draft_fill(struct draft *d, const struct chamber *c, const struct profile *profi
 	argv = add_vector(d, c->argv, &d->h.argc);
 	env = add_vector(d, c->env, &d->h.envc);
 	d->h.cwd = add_string(d, c->cwd != NULL ? c->cwd : "/");
-	d->h.stop = PLAN_NONE;
-#ifdef CAISSON_TEST_STOPS
-	{
-		/* "PROFILE:POINT" is for chambers of that profile only. */
-		const char *stop = getenv("CAISSON_STOP"), *colon = stop ? strchr(stop, ':') : NULL;
-
-		if (colon != NULL && strncmp(stop, profile->name, (size_t)(colon - stop)) == 0 &&
-		    profile->name[colon - stop] == '\0')
-			stop = colon + 1;
-		if (stop != NULL)
-			d->h.stop = add_string(d, stop);
-	}
-#endif
+	add_stop(d, profile->name);
 	d->h.argv = argv;
 	d->h.env = env;
 	return d->h.argc == 0 ? -EINVAL : d->failed ? -E2BIG : 0;
@@ -477,13 +490,44 @@ may_share_network(const struct chamber *c)
 	return abi >= 6;
 }
 
+static void
+draft_clear(struct draft *draft)
+{
+	memset(&draft->h, 0, sizeof(draft->h));
+	draft->noffsets = draft->len = 0;
+	draft->failed = false;
+	draft->h.magic = PLAN_MAGIC;
+	draft->h.version = PLAN_VERSION;
+}
+
+static struct draft scratch; /* large, and one launch is planned at a time */
+
+int
+launch_plan_stand(uint32_t flags, const struct cgroup_entry *group,
+    struct plan_header **ret_page, size_t *ret_size)
+{
+	int ret;
+
+	draft_clear(&scratch);
+	scratch.h.flags = flags | PLAN_STAND;
+	scratch.h.optional = LAYERS_OPTIONAL; /* looked at again when there is a profile */
+	scratch.h.uid = geteuid();
+	scratch.h.gid = getegid();
+	add_group(&scratch, group);
+	scratch.h.cwd = add_string(&scratch, "/");
+	add_stop(&scratch, "standby");
+	ret = scratch.failed ? -E2BIG : draft_finish(&scratch, NULL, 0, ret_page);
+	if (ret >= 0)
+		*ret_size = scratch.h.size_bytes;
+	return ret;
+}
+
 int
 launch_plan_create(const struct chamber *c, const struct cgroup_entry *group,
     struct plan_header **ret_page, size_t *ret_size, enum layer *ret_layer)
 {
 	const struct profile *profile = c->profile;
 	const struct sock_filter *filter;
-	static struct draft d; /* large, and one launch is planned at a time */
 	size_t nfilter;
 	int ret;
 
@@ -495,22 +539,18 @@ launch_plan_create(const struct chamber *c, const struct cgroup_entry *group,
 		*ret_layer = LAYER_SOURCES;
 		return ret;
 	}
-	memset(&d.h, 0, sizeof(d.h));
-	d.noffsets = d.len = 0;
-	d.failed = false;
-	d.h.magic = PLAN_MAGIC;
-	d.h.version = PLAN_VERSION;
-	d.h.nfds = (uint32_t)(c->nfds < 3 ? 3 : c->nfds);
-	d.h.flags = (c->init ? PLAN_INIT : 0) | (c->network ? PLAN_NETWORK : 0) |
+	draft_clear(&scratch);
+	scratch.h.nfds = (uint32_t)(c->nfds < 3 ? 3 : c->nfds);
+	scratch.h.flags = (c->init ? PLAN_INIT : 0) | (c->network ? PLAN_NETWORK : 0) |
 	    (c->die_with_parent ? PLAN_DIE_WITH_PARENT : 0) | (profile->mdwe ? PLAN_MDWE : 0) |
 	    (c->learn != NULL ? PLAN_ANSWERED : 0);
 	/* Broker and ledger are ours, and speak of instants with others of ours. */
 	if (profile->filtered)
-		d.h.flags |= PLAN_TIME;
+		scratch.h.flags |= PLAN_TIME;
 	if (may_share_network(c))
-		d.h.flags |= PLAN_SHARED_NETWORK;
-	d.h.optional = profile->optional & LAYERS_OPTIONAL & ~c->required;
-	ret = add_identity(&d, c);
+		scratch.h.flags |= PLAN_SHARED_NETWORK;
+	scratch.h.optional = profile->optional & LAYERS_OPTIONAL & ~c->required;
+	ret = add_identity(&scratch, c);
 	if (ret < 0)
 		*ret_layer = LAYER_UID;
 	if (ret == 0) {
@@ -519,10 +559,10 @@ launch_plan_create(const struct chamber *c, const struct cgroup_entry *group,
 			*ret_layer = LAYER_SECCOMP;
 	}
 	if (ret == 0)
-		ret = draft_fill(&d, c, profile, group);
+		ret = draft_fill(&scratch, c, profile, group);
 	if (ret == 0)
-		ret = draft_finish(&d, filter, nfilter, ret_page);
+		ret = draft_finish(&scratch, filter, nfilter, ret_page);
 	if (ret >= 0)
-		*ret_size = d.h.size_bytes;
+		*ret_size = scratch.h.size_bytes;
 	return ret;
 }

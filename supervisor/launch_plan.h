@@ -9,6 +9,7 @@
 #define SUPERVISOR_LAUNCH_PLAN_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "supervisor/launch.h"
 
@@ -24,6 +25,13 @@ struct plan_header;
  */
 int launch_plan_create(const struct chamber *c, const struct cgroup_entry *group,
     struct plan_header **ret_page, size_t *ret_size, enum layer *ret_layer);
+
+/*
+ * Makes the plan of a chamber that will stand by: of one with these of PLAN_KIND, in `group`.  As
+ * above; the layer of an error is LAYER_PLAN.
+ */
+int launch_plan_stand(uint32_t flags, const struct cgroup_entry *group,
+    struct plan_header **ret_page, size_t *ret_size);
 
 /*
  * The directory of our own programs: beside this one, as built (../libexec) or as installed

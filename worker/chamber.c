@@ -12,15 +12,20 @@
 #include "worker/stop.h"
 #include "worker/worker.h"
 
-/* Waits until the launcher has given us our uid; its death is our end. */
-static void
-wait_for_release(int release_fd)
+void
+chamber_wait(int release_fd)
 {
 	char byte;
 
+	STOP_POINT("init.start");
 	if (read(release_fd, &byte, 1) != 1)
 		_exit(1);
 	close(release_fd);
+}
+
+static void
+take_identity(void)
+{
 	if (setresgid(PLAN_INSIDE_GID, PLAN_INSIDE_GID, PLAN_INSIDE_GID) < 0 ||
 	    setresuid(PLAN_INSIDE_UID, PLAN_INSIDE_UID, PLAN_INSIDE_UID) < 0)
 		die(LAYER_UID, errno);
@@ -31,12 +36,15 @@ wait_for_release(int release_fd)
 static void
 tie_to_supervisor(const struct plan *p)
 {
+	bool tied = p->h->flags & PLAN_DIE_WITH_PARENT;
+
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		die(LAYER_UID, errno);
-	if ((p->h->flags & PLAN_DIE_WITH_PARENT) == 0)
-		return;
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+	/* Who stood by was tied already, whatever its program is to be. */
+	if (prctl(PR_SET_PDEATHSIG, tied ? SIGKILL : 0, 0, 0, 0) < 0)
 		die(LAYER_UID, errno);
+	if (!tied)
+		return;
 	if (report_is_hung_up())
 		_exit(1);
 	layer_applied(LAYER_PARENT, 1);
@@ -54,17 +62,20 @@ move_up(int fd, int above)
 
 /*
  * 0..nfds-1 become the program's, `nfds` the launch socket and `nfds + 1` init's
- * pipe, both close-on-exec; nothing else stays open.
+ * pipe, both close-on-exec; nothing else stays open.  Whatever numbers they come with, none is
+ * taken before it was read.
  */
 static void
-arrange_descriptors(const struct plan *p, int status_fd)
+arrange_descriptors(const struct order *o)
 {
-	int n = (int)p->h->nfds, first = LAUNCH_FD_FIRST;
-	int launch = move_up(LAUNCH_FD_SOCKET, first + n + 2);
-	int status = status_fd < 0 ? -1 : move_up(status_fd, first + n + 2);
+	int n = (int)o->plan.h->nfds, above = n + 2, from[PLAN_FDS_MAX];
+	int launch = move_up(LAUNCH_FD_SOCKET, above);
+	int status = o->status_fd < 0 ? -1 : move_up(o->status_fd, above);
 
 	for (int i = 0; i < n; i++)
-		if (dup2(first + i, i) < 0)
+		from[i] = o->fds[i] <= i ? move_up(o->fds[i], above) : o->fds[i];
+	for (int i = 0; i < n; i++)
+		if (dup2(from[i], i) < 0)
 			die(LAYER_DESCRIPTORS, errno);
 	if (dup3(launch, n, O_CLOEXEC) < 0)
 		die(LAYER_DESCRIPTORS, errno);
@@ -154,18 +165,19 @@ init_main(const struct plan *p)
 }
 
 void
-chamber_main(const struct plan *p, int *trees, int release_fd, int status_fd)
+chamber_main(const struct order *o)
 {
-	STOP_POINT("init.start");
-	wait_for_release(release_fd);
+	const struct plan *p = &o->plan;
+
+	take_identity();
 	tie_to_supervisor(p);
 	STOP_POINT("init.after_release");
 	if (setsid() < 0)
 		die(LAYER_NAMESPACES, errno);
 	confine_namespaces();
-	root_complete(p, trees);
+	root_complete(p, o->trees);
 	confine_capabilities();
-	arrange_descriptors(p, status_fd);
+	arrange_descriptors(o);
 	confine_rlimits(p);
 	confine_mdwe(p);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)

@@ -27,6 +27,15 @@ ground_init(const struct plan *p, int first_fd)
 		die(LAYER_PROC, errno);
 }
 
+void
+ground_move(int fd)
+{
+	if (dup3(proc_fd, fd, O_CLOEXEC) < 0)
+		die(LAYER_DESCRIPTORS, errno);
+	close(proc_fd);
+	proc_fd = fd;
+}
+
 int
 ground_open_proc(const char *path, int flags)
 {

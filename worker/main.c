@@ -8,44 +8,16 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
+#include <sys/socket.h>
 
 #include "common/child.h"
 #include "common/sanitizer.h"
 #include "common/util.h"
 #include "worker/kernel.h"
 #include "worker/stop.h"
-#include "worker/text.h"
 #include "worker/worker.h"
 
 SANITIZER_DEFAULTS
-
-#define STEPS_MAX 1024u
-
-/* A private copy, which nobody can change under us; the shared page is kept for the
- * one number that the kernel writes. */
-static struct plan_header *
-plan_read(struct plan *ret)
-{
-	struct stat st;
-	void *page, *copy;
-	size_t n;
-
-	if (fstat(LAUNCH_FD_PLAN, &st) < 0)
-		die(LAYER_PLAN, errno);
-	if (st.st_size < (off_t)sizeof(struct plan_header) || st.st_size > PLAN_MAX)
-		die(LAYER_PLAN, EINVAL);
-	n = (size_t)st.st_size;
-	page = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, LAUNCH_FD_PLAN, 0);
-	copy = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (page == MAP_FAILED || copy == MAP_FAILED)
-		die(LAYER_PLAN, errno);
-	memcpy(copy, page, n);
-	if (plan_check(copy, n, ret) < 0 || ret->h->nsteps > STEPS_MAX)
-		die(LAYER_PLAN, EINVAL);
-	((struct plan_header *)page)->birth_pid = 0; /* also makes it present and writable */
-	return page;
-}
 
 /* All that somebody above us has ignored would stay so in the chamber, and through every exec: no
  * flag of a clone changes that.  Handlers are gone since our own exec. */
@@ -69,78 +41,6 @@ fill_standard_descriptors(void)
 	while (fcntl(2, F_GETFD) < 0)
 		if (open("/dev/null", O_RDWR) > 2)
 			break;
-}
-
-static bool
-has_cgroup(const struct plan *p)
-{
-	for (uint32_t i = 0; i < p->h->nsteps; i++)
-		if (p->steps[i].op == PLAN_CGROUP || p->steps[i].op == PLAN_CGROUP_INTO)
-			return true;
-	return false;
-}
-
-/* While they can be named: descriptors in `trees`, by step. */
-static void
-open_cgroups(const struct plan *p, int *trees)
-{
-	for (uint32_t i = 0; i < p->h->nsteps; i++) {
-		uint32_t op = p->steps[i].op;
-
-		if (op != PLAN_CGROUP && op != PLAN_CGROUP_INTO)
-			continue;
-		trees[i] = open(plan_string(p, p->steps[i].source),
-		    op == PLAN_CGROUP ? O_WRONLY | O_CLOEXEC :
-					O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (trees[i] < 0)
-			die(LAYER_CGROUP, errno);
-	}
-}
-
-/* The directory of cgroup v2 that the chamber is born in, -1: none. */
-static int
-cgroup_into(const struct plan *p, const int *trees)
-{
-	for (uint32_t i = 0; i < p->h->nsteps; i++)
-		if (p->steps[i].op == PLAN_CGROUP_INTO)
-			return trees[i];
-	return -1;
-}
-
-/*
- * v1 knows no birth in a group: the chamber is put there while it waits for its uid.  Not
- * by way of us, who would count among its processes.
- */
-static void
-join_cgroups(const struct plan *p, const int *trees, pid_t pid)
-{
-	char number[24];
-	struct text text = TEXT(number);
-
-	text_add_number(&text, (uint64_t)pid);
-	for (uint32_t i = 0; i < p->h->nsteps; i++) {
-		if (p->steps[i].op != PLAN_CGROUP ||
-		    write(trees[i], text.buf, text.n) == (ssize_t)text.n)
-			continue;
-		if (errno == ESRCH)
-			_exit(0); /* it has died: that is the news, not our failure */
-		die(LAYER_CGROUP, errno);
-	}
-}
-
-/*
- * Scripts write to /dev/stdout and /dev/fd/N, which opens the pipe anew and asks for its
- * mode.  The pipe is the program's to use already; this lets it do so by name.
- */
-static void
-own_pipes(const struct plan *p)
-{
-	struct stat st;
-
-	for (int fd = LAUNCH_FD_FIRST; fd < LAUNCH_FD_FIRST + 3; fd++)
-		if (fstat(fd, &st) < 0 ||
-		    (S_ISFIFO(st.st_mode) && fchown(fd, p->h->uid, p->h->gid) < 0))
-			die(LAYER_DESCRIPTORS, errno);
 }
 
 /* Which of its parts a clone3 has failed for. */
@@ -171,7 +71,7 @@ chamber_clone(const struct plan *p, const int *trees, struct plan_header *page)
 		    CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS,
 		.parent_tid = (uint64_t)(uintptr_t)&page->birth_pid,
 	};
-	int cgroup_fd = cgroup_into(p, trees);
+	int cgroup_fd = groups_into(p, trees);
 	pid_t pid;
 
 	if ((p->h->flags & (PLAN_NETWORK | PLAN_SHARED_NETWORK)) == 0)
@@ -183,7 +83,7 @@ chamber_clone(const struct plan *p, const int *trees, struct plan_header *page)
 	/* The child goes on with what we noted. */
 	if ((p->h->flags & PLAN_NETWORK) == 0)
 		layer_applied(LAYER_NETWORK, p->h->flags & PLAN_SHARED_NETWORK ? 2 : 1);
-	if (has_cgroup(p))
+	if (groups_are_there(p))
 		layer_applied(LAYER_CGROUP, 1); /* or nobody goes on at all */
 	pid = kernel_clone3(&a);
 	if (pid < 0)
@@ -206,54 +106,105 @@ give_identity(const struct plan *p, pid_t pid)
 		die(LAYER_USER_NAMESPACE, -ret);
 }
 
+/* If it is gone, the supervisor sees its end. */
+static void
+release(int gate_fd)
+{
+	signal(SIGPIPE, SIG_IGN);
+	(void)!write(gate_fd, "", 1);
+}
+
+/* The page that the kernel writes the pid of pid 1 to. */
+static struct plan_header *
+birth_page(void)
+{
+	struct plan_header *page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE,
+	    MAP_SHARED, LAUNCH_FD_PLAN, 0);
+
+	if (page == MAP_FAILED)
+		die(LAYER_PLAN, errno);
+	page->birth_pid = 0; /* also makes it present and writable */
+	return page;
+}
+
+/* All that the plan speaks of stays; everything else goes. */
+static void
+take_descriptors(const struct plan *p, struct order *ret)
+{
+	int next = LAUNCH_FD_FIRST;
+
+	for (uint32_t i = 0; i < p->h->nfds; i++)
+		ret->fds[i] = next++;
+	ret->status_fd = p->h->flags & PLAN_INIT ? next++ : -1;
+	if (close_range((unsigned)(next + ground_fds(p)), ~0u, 0) < 0)
+		die(LAYER_DESCRIPTORS, errno);
+	ground_init(p, next);
+}
+
+/* The first half of a launch, which pid 1 begins with. */
+static pid_t
+bear(struct order *o, struct plan_header *page, int gate[2])
+{
+	const struct plan *p = &o->plan;
+	bool stands = p->h->flags & PLAN_STAND;
+	pid_t pid;
+
+	groups_open(p, o->trees);
+	if (stands)
+		stand_prepare(p);
+	ground_enter(p, o->trees);
+	if (stands ? socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, gate) < 0 :
+		     pipe2(gate, O_CLOEXEC) < 0)
+		die(LAYER_HANDSHAKE, errno);
+	STOP_POINT("launch.before_clone");
+	pid = chamber_clone(p, o->trees, page);
+	if (pid == 0) {
+		close(gate[1]);
+		close(LAUNCH_FD_PLAN);
+		if (munmap(page, sizeof(*page)) < 0)
+			die(LAYER_PLAN, errno);
+		if (stands)
+			chamber_stand(o, gate[0]);
+		chamber_wait(gate[0]);
+		chamber_main(o);
+	}
+	close(gate[0]);
+	STOP_POINT("launch.after_clone");
+	groups_join(p, o->trees, pid);
+	return pid;
+}
+
 int
 main(void)
 {
-	static int trees[STEPS_MAX];
+	static struct order o;
 	struct plan_header *page;
-	struct plan p;
-	int gate[2], status_fd, ground_fd;
+	bool stands;
+	int gate[2];
 	pid_t pid;
 
 	report_init(LAUNCH_FD_SOCKET);
 	signals_reset();
 	fill_standard_descriptors();
-	page = plan_read(&p);
-	STOP_SET(plan_string(&p, p.h->stop));
+	memset(o.trees, -1, sizeof(o.trees));
+	plan_read(LAUNCH_FD_PLAN, &o.plan);
+	page = birth_page();
+	STOP_SET(plan_string(&o.plan, o.plan.h->stop));
 	STOP_POINT("launch.start");
-	status_fd = p.h->flags & PLAN_INIT ? LAUNCH_FD_FIRST + (int)p.h->nfds : -1;
-	ground_fd = LAUNCH_FD_FIRST + (int)p.h->nfds + (status_fd >= 0);
-	if (close_range((unsigned)(ground_fd + ground_fds(&p)), ~0u, 0) < 0)
-		die(LAYER_DESCRIPTORS, errno);
-	ground_init(&p, ground_fd);
-	memset(trees, -1, sizeof(trees));
-	confine_groups(&p);
-	if (p.h->flags & PLAN_ROOT) {
-		own_pipes(&p);
-		layer_applied(LAYER_UID, 1);
-	} else {
-		layer_absent(&p, LAYER_UID, EPERM);
-	}
-	open_cgroups(&p, trees);
-	ground_enter(&p, trees);
-	if (pipe2(gate, O_CLOEXEC) < 0)
-		die(LAYER_HANDSHAKE, errno);
-	STOP_POINT("launch.before_clone");
-	pid = chamber_clone(&p, trees, page);
-	if (pid == 0) {
-		close(gate[1]);
-		close(LAUNCH_FD_PLAN);
-		if (munmap(page, p.h->size_bytes) < 0)
-			die(LAYER_PLAN, errno);
-		chamber_main(&p, trees, gate[0], status_fd);
-	}
-	STOP_POINT("launch.after_clone");
-	join_cgroups(&p, trees, pid);
-	give_identity(&p, pid);
+	take_descriptors(&o.plan, &o);
+	confine_groups(&o.plan);
+	stands = o.plan.h->flags & PLAN_STAND;
+	if (!stands)
+		order_own(&o);
+	pid = bear(&o, page, gate);
+	if (stands)
+		stand_wait(&o);
+	give_identity(&o.plan, pid);
 	STOP_POINT("launch.before_release");
-	signal(SIGPIPE, SIG_IGN);
-	/* If it is gone, the supervisor sees its end. */
-	(void)!write(gate[1], "", 1);
+	if (stands)
+		order_pass(&o, gate[1]);
+	else
+		release(gate[1]);
 	STOP_POINT("launch.after_release");
 	_exit(0);
 }

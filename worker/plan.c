@@ -39,6 +39,15 @@ step_fits(const struct plan_header *h, const char *strings, const struct plan_st
 	return !has_target || strings[s->target] == '/';
 }
 
+/* Who stands by has no program, and nothing of one. */
+static bool
+program_fits(const struct plan_header *h)
+{
+	if (h->flags & PLAN_STAND)
+		return h->argc == 0 && h->nfds == 0 && (h->flags & PLAN_INIT) == 0;
+	return h->argc > 0 && h->nfds >= 3 && h->nfds <= PLAN_FDS_MAX;
+}
+
 int
 plan_check(const void *bytes, size_t n, struct plan *ret)
 {
@@ -55,8 +64,7 @@ plan_check(const void *bytes, size_t n, struct plan *ret)
 	    !table_fits(h->filter, h->nfilter, sizeof(*p.filter), 8, n) ||
 	    !table_fits(h->strings, h->strings_len, 1, 1, n))
 		return -EINVAL;
-	if (h->argc == 0 || h->nfds > PLAN_FDS_MAX || h->nfds < 3 ||
-	    h->nfilter > BPF_MAXINSNS || h->strings_len == 0)
+	if (!program_fits(h) || h->nfilter > BPF_MAXINSNS || h->strings_len == 0)
 		return -EINVAL;
 	p.steps = (const void *)(base + h->steps);
 	p.argv = (const void *)(base + h->argv);

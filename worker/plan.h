@@ -19,7 +19,7 @@
 #include "common/control.h"
 
 #define PLAN_MAGIC   0x4e41504cu
-#define PLAN_VERSION 5u
+#define PLAN_VERSION 6u
 #define PLAN_MAX     (1u << 20) /* bytes: arguments and environment of one program */
 #define PLAN_FDS_MAX 64u
 #define PLAN_NONE    UINT32_MAX /* no string */
@@ -43,7 +43,12 @@ enum plan_flag {
 	PLAN_HAS_ROOT = 1u << 10, /* a mount namespace that looks as the plan says */
 	PLAN_TIME = 1u << 11, /* clocks that do not tell since when the host is up */
 	PLAN_ANSWERED = 1u << 12, /* its listener answers: signals wait for that where they can */
+	/* No program yet: what the launcher and pid 1 do first, and then wait for their order. */
+	PLAN_STAND = 1u << 13,
 };
+
+/* What is decided before the order, and so must be the order's, too. */
+#define PLAN_KIND (PLAN_NETWORK | PLAN_ROOT | PLAN_SHARED_NETWORK | PLAN_TIME)
 
 /* What the launcher does to build the root, in this order. */
 enum plan_op {
@@ -78,7 +83,7 @@ struct plan_header {
 	uint32_t size_bytes; /* of the whole plan */
 	uint32_t flags; /* enum plan_flag */
 	uint32_t optional; /* 1 << enum layer: may be absent, and is then reported */
-	uint32_t reserved; /* 0 */
+	uint32_t root_id; /* of the root that PLAN_HAS_ROOT or PLAN_KEEP_ROOT speaks of; 0: none */
 	int32_t birth_pid; /* written by the kernel, in the supervisor's pid namespace */
 	uint32_t nfds; /* descriptors 0..nfds-1 of the program, at LAUNCH_FD_FIRST... */
 	uint32_t uid, gid; /* outside */
@@ -115,13 +120,20 @@ enum launch_stage {
 	STAGE_NETWORK,
 	STAGE_TIME,
 	STAGE_ROOT,
+	STAGE_STANDING, /* pid 1 is born, in its groups, and waits; only with PLAN_STAND */
 	STAGE_RUNTIME, /* with the runtime's pidfd; only with PLAN_INIT */
 	STAGE_LISTENER, /* value: number of the listener in the runtime's process, or -1 */
 	STAGE_EXEC, /* the next thing is the exec: end-of-file now means started */
 	STAGE_MAX
 };
 
-/* Up the launch socket.  Down it: one byte, after STAGE_LISTENER. */
+/* Of one message: the kernel's SCM_MAX_FD. */
+#define ORDER_FDS_MAX 253u
+
+/*
+ * Up the launch socket.  Down it: with PLAN_STAND first the order, one byte with the plan, the
+ * program's descriptors and, with PLAN_INIT, init's pipe; then one byte after STAGE_LISTENER.
+ */
 struct launch_report {
 	uint32_t stage; /* enum launch_stage */
 	uint32_t layer; /* enum layer */

@@ -73,6 +73,14 @@ layer_absent(const struct plan *p, enum layer layer, int error)
 	layers[layer] = (int16_t)-error;
 }
 
+void
+layers_recheck(const struct plan *p)
+{
+	for (uint32_t i = 0; i < LAYER_MAX; i++)
+		if (layers[i] < 0)
+			layer_absent(p, i, -layers[i]);
+}
+
 int
 report_is_hung_up(void)
 {

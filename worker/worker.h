@@ -23,12 +23,58 @@ void layer_applied(enum layer layer, int value);
 /* `layer` cannot be had here: ends like die() unless the plan lets it be absent. */
 void layer_absent(const struct plan *p, enum layer layer, int error);
 
+/* What was found absent before the plan was known: ends likewise unless `p` lets it be. */
+void layers_recheck(const struct plan *p);
+
 /* Which descriptor die() and report() write to. */
 void report_init(int fd);
 /* One struct up the launch socket, with `fd` unless it is -1.  Ends if the supervisor has. */
 void report(enum launch_stage stage, int value, int fd);
 /* True once the supervisor has closed its end. */
 int report_is_hung_up(void);
+
+#define STEPS_MAX 1024u
+
+/* A plan, and what goes with it. */
+struct order {
+	struct plan plan;
+	int fds[PLAN_FDS_MAX]; /* the program's, `nfds` of the plan */
+	int status_fd; /* init's pipe; -1 without PLAN_INIT */
+	int plan_fd; /* of one that was received */
+	int trees[STEPS_MAX]; /* by step: groups, detached mounts; -1: none */
+};
+
+/*
+ * order.c: how a plan comes.  The first is a descriptor of the launcher's; the order of a chamber
+ * that stood by comes down the launch socket, and from there to pid 1.
+ */
+/* A private copy, checked, which nobody can change under us. */
+void plan_read(int fd, struct plan *ret);
+/* Notes how far LAYER_UID will hold. */
+void order_note(const struct plan *p);
+/* The same, and lets the chamber's uid open its pipes by name. */
+void order_own(const struct order *o);
+/* Waits for an order; false: the other end has been closed, which is no order any more. */
+bool order_receive(int socket_fd, bool with_trees, struct order *ret);
+/* Hands it on, with its private trees. */
+void order_pass(const struct order *o, int socket_fd);
+/* For how many of the steps of `p` there is a tree to be handed on. */
+unsigned order_trees(const struct plan *p);
+
+/* stand.c: the two processes of a chamber that stands by, until its order has come. */
+/* The launcher, while it sees the host. */
+void stand_prepare(const struct plan *p);
+/* The launcher: reports, waits; `o`, until then what it was started with, is the order. */
+void stand_wait(struct order *o);
+/* Pid 1: waits, and goes on as any other. */
+_Noreturn void chamber_stand(struct order *o, int gate_fd);
+
+/* groups.c: the control groups of the chamber; in `trees`, by step, while they can be named. */
+bool groups_are_there(const struct plan *p);
+void groups_open(const struct plan *p, int *trees);
+/* The directory of cgroup v2 that the chamber is born in, -1: none. */
+int groups_into(const struct plan *p, const int *trees);
+void groups_join(const struct plan *p, const int *trees, pid_t pid);
 
 /*
  * ground.c: what a chamber stands on: namespaces that many may share and none can change.
@@ -39,6 +85,8 @@ void ground_init(const struct plan *p, int first_fd);
 /* Afterwards the launcher's root is the chamber's, but for what is its own: for that
  * `trees` has a detached mount for each private PLAN_BIND (by step). */
 void ground_enter(const struct plan *p, int *trees);
+/* Takes the place `fd` for what ground_open_proc() needs. */
+void ground_move(int fd);
 /* Opens beneath the host's /proc, which is out of reach once the root has changed. */
 int ground_open_proc(const char *path, int flags);
 /* A /proc, detached, of a pid namespace in which nobody is. */
@@ -75,8 +123,10 @@ void confine_mdwe(const struct plan *p);
  * filter kills instead. */
 int confine_filter(const struct plan *p);
 
-/* chamber.c: the life of pid 1, from its first instruction. */
-_Noreturn void chamber_main(const struct plan *p, int *trees, int release_fd, int status_fd);
+/* chamber.c: the life of pid 1. */
+/* Until the launcher has given us our uid; its death is our end. */
+void chamber_wait(int release_fd);
+_Noreturn void chamber_main(const struct order *o);
 
 /* program.c: enters the program in this process; pid 1 itself, or a child of it. */
 _Noreturn void program_enter(const struct plan *p, int launch_fd);

@@ -1,5 +1,5 @@
 /*
- * bench_spawn: what a chamber costs (T9, T13 to T17).
+ * bench_spawn: what a chamber costs (T9, T10, T13 to T17).
  *
  *	bench_spawn TARGET DYNAMIC [NAME...]
  *
@@ -20,6 +20,7 @@
 #include "common/log.h"
 #include "supervisor/launch.h"
 #include "supervisor/profiles.h"
+#include "supervisor/standby.h"
 #include "tests/bench/bench.h"
 
 #define PASSES	  9
@@ -27,6 +28,8 @@
 #define BIG	  (256u << 20) /* bytes touched by the large supervisor */
 #define IDLE	  40 /* workers at once for T17 */
 #define BENCH_UID 99999u
+
+typedef double once_fn(void);
 
 static const char *target, *dynamic;
 static char target_dir[4096], in_chamber[4200];
@@ -135,6 +138,53 @@ shared_once_us(void)
 	return spawn_profile_us(&shared_network);
 }
 
+/* ---- the same, where one of its kind stands by ------------------------------------------------ */
+
+static unsigned kinds; /* of which one stands by each */
+
+/* Another has taken the place of the one that was used: not timed, as nobody waits for it. */
+static double
+stood_us(const struct profile *profile)
+{
+	struct waiting w;
+	uint64_t begun;
+
+	standby_fill();
+	while (standby_count(true) < kinds)
+		if (event_base_loop(base, EVLOOP_ONCE) != 0)
+			die("nothing stands by");
+	begun = now_ns();
+	if (!launch_stood_by(chamber_start(&w, profile, false)))
+		die("a chamber that did not stand by");
+	while (!w.over)
+		event_base_dispatch(base);
+	return (double)(now_ns() - begun) / 1000;
+}
+
+/* As each of these begins, the first of its kind is left behind. */
+static void
+stand_by(once_fn *once, once_fn *other)
+{
+	kinds = other != NULL ? 2 : 1;
+	if (standby_open(base, kinds) < 0)
+		die("standby");
+	once();
+	if (other != NULL)
+		other();
+}
+
+static double
+stood_own_us(void)
+{
+	return stood_us(&own_network);
+}
+
+static double
+stood_shared_us(void)
+{
+	return stood_us(&shared_network);
+}
+
 /* ---- peers -------------------------------------------------------------------------------- */
 
 static double
@@ -171,8 +221,6 @@ bare_once_us(void)
 
 	return spawn_once_us(argv);
 }
-
-typedef double once_fn(void);
 
 /* The medians of `a` and `b`, taken in turns. */
 static void
@@ -350,13 +398,13 @@ two_spawners(void)
 #define IDLE_MS 20 /* in which the kernel's locks go back to what they are on an idle machine */
 
 static double
-idle_once_us(unsigned limit)
+idle_once_us(unsigned limit, once_fn *once)
 {
 	double us;
 
 	pids = limit;
 	poll(NULL, 0, IDLE_MS);
-	us = chamber_once_us();
+	us = once();
 	pids = 0;
 	return us;
 }
@@ -364,13 +412,25 @@ idle_once_us(unsigned limit)
 static double
 grouped_once_us(void)
 {
-	return idle_once_us(16);
+	return idle_once_us(16, chamber_once_us);
 }
 
 static double
 ungrouped_once_us(void)
 {
-	return idle_once_us(0);
+	return idle_once_us(0, chamber_once_us);
+}
+
+static double
+stood_grouped_us(void)
+{
+	return idle_once_us(16, stood_own_us);
+}
+
+static double
+stood_ungrouped_us(void)
+{
+	return idle_once_us(0, stood_own_us);
 }
 
 /* ---- T17: memory ----------------------------------------------------------------------------- */
@@ -495,19 +555,37 @@ main(int argc, char **argv)
 	if (wanted(argc, argv, "T13"))
 		two_spawners();
 	base = event_base_new();
-	if (wanted(argc, argv, "T9"))
-		compare("T9", chamber_once_us, bwrap_once_us,
-		    "chamber with a network of its own, against bwrap --unshare-all");
-	if (wanted(argc, argv, "T10"))
-		compare("T10", shared_once_us, bwrap_once_us,
-		    "chamber in the shared empty network, against bwrap --unshare-all");
+	if (wanted(argc, argv, "T9")) {
+		stand_by(chamber_once_us, NULL);
+		compare("T9", stood_own_us, bwrap_once_us,
+		    "chamber with a network of its own, one standing by, against bwrap --unshare-all");
+		standby_close();
+	}
+	if (wanted(argc, argv, "T10")) {
+		stand_by(shared_once_us, NULL);
+		compare("T10", stood_shared_us, bwrap_once_us,
+		    "chamber in the shared empty network, one standing by, against the same");
+		standby_close();
+	}
+	if (wanted(argc, argv, "T9c"))
+		compare("T9c", chamber_once_us, bwrap_once_us,
+		    "chamber with a network of its own, none standing by, against the same");
+	if (wanted(argc, argv, "T10c"))
+		compare("T10c", shared_once_us, bwrap_once_us,
+		    "chamber in the shared empty network, none standing by, against the same");
 	if (wanted(argc, argv, "T9b"))
 		compare("T9b", chamber_once_us, bare_once_us, "the same, against posix_spawn alone");
 	if (wanted(argc, argv, "T15"))
 		large_parent();
-	if (wanted(argc, argv, "T16"))
-		compare("T16", grouped_once_us, ungrouped_once_us,
-		    "chamber with a group of its own, against one without, 20 ms apart");
+	if (wanted(argc, argv, "T16")) {
+		stand_by(grouped_once_us, ungrouped_once_us);
+		compare("T16", stood_grouped_us, stood_ungrouped_us,
+		    "chamber with a group of its own, against one without, both standing by, 20 ms apart");
+		standby_close();
+	}
+	if (wanted(argc, argv, "T16c"))
+		compare("T16c", grouped_once_us, ungrouped_once_us,
+		    "the same, none standing by");
 	if (wanted(argc, argv, "T17"))
 		memory();
 	event_base_free(base);

@@ -22,6 +22,7 @@
 #include <event2/event.h>
 
 #include "common/util.h"
+#include "supervisor/launch_private.h"
 #include "supervisor/profiles.h"
 #include "supervisor/uid.h"
 
@@ -35,9 +36,12 @@ struct outcome {
 	struct exit_facts facts;
 	enum ending kill_at_start; /* cause to kill with once started */
 	int signal_at_start;
+	const char *stop_at; /* NULL, or the stop point of this launch, and of none before it */
+	bool stop_early; /* also of what stands by for it, which then has its order at once */
 };
 
 static char self_dir[4096], self_name[256];
+static bool standing; /* each launch finds one of its kind that stands by */
 static struct uid_claim claim = { .lock_fd = -1 };
 
 static void
@@ -96,14 +100,91 @@ chamber_of(char *const *argv)
 		.uid = claim.uid, .gid = claim.uid };
 }
 
+struct scout {
+	struct launch_kind kind;
+	bool started, over;
+};
+
+static void
+on_scout_started(struct launch *l, void *arg)
+{
+	struct scout *s = arg;
+
+	s->kind = l->kind;
+	s->started = true;
+}
+
+static void
+on_scout_refused(struct launch *l, enum layer layer, int error,
+    const struct exit_facts *exit, void *arg)
+{
+	(void)l;
+	(void)layer;
+	(void)error;
+	(void)exit;
+	((struct scout *)arg)->over = true;
+}
+
+static void
+on_scout_exit(struct launch *l, const struct exit_facts *exit, void *arg)
+{
+	(void)l;
+	(void)exit;
+	((struct scout *)arg)->over = true;
+}
+
+/*
+ * In the second round of all tests: another launch of its kind first, which leaves one that
+ * stands by, as every launch does that has begun.  True if one does.
+ */
+static bool
+prepare(struct event_base *base, const struct chamber *c, const char *stop_at)
+{
+	static const struct launch_handler scout = { on_scout_started, on_scout_refused,
+		on_scout_exit };
+	char *const argv[] = { (char[]){ "/bin/true" }, NULL };
+	struct chamber first = *c;
+	enum layer layer;
+	struct scout s = { 0 };
+	struct launch *l;
+
+	if (!standing || !c->init)
+		return false;
+	first.argv = argv;
+	first.fds = NULL;
+	first.nfds = 0;
+	first.learn = NULL;
+	ck_assert_int_eq(standby_open(base, 1), 0);
+	ck_assert_int_eq(launch_start(base, &first, &scout, &s, &l, &layer), 0);
+	while (!s.over)
+		event_base_loop(base, EVLOOP_ONCE);
+	if (stop_at != NULL) {
+		/* It may be there already, without the point. */
+		standby_drop();
+		setenv("CAISSON_STOP", stop_at, 1);
+		standby_note(&s.kind);
+	}
+	standby_fill();
+	while (s.started && stop_at == NULL && standby_count(true) == 0)
+		event_base_loop(base, EVLOOP_ONCE);
+	return s.started;
+}
+
 static void
 follow(struct outcome *o, const struct chamber *c)
 {
 	enum layer layer;
+	bool stands;
 
 	o->base = event_base_new();
+	stands = prepare(o->base, c, o->stop_early ? o->stop_at : NULL);
+	if (o->stop_at != NULL)
+		setenv("CAISSON_STOP", o->stop_at, 1);
 	ck_assert_int_eq(launch_start(o->base, c, &handler, o, &o->launch, &layer), 0);
+	/* One that has just died at its stop point is not taken. */
+	ck_assert(launch_stood_by(o->launch) == stands || o->stop_early);
 	event_base_dispatch(o->base);
+	standby_close();
 	event_base_free(o->base);
 	ck_assert(o->refused || o->ended);
 	/* Whatever happened, nobody of it is left. */
@@ -346,6 +427,7 @@ START_TEST(a_kill_takes_the_whole_tree)
 	c.fds = fds;
 	c.nfds = 3;
 	o.base = event_base_new();
+	prepare(o.base, &c, NULL);
 	ck_assert_int_eq(launch_start(o.base, &c, &handler, &o, &o.launch, &layer), 0);
 	while (!o.started)
 		event_base_loop(o.base, EVLOOP_ONCE);
@@ -353,6 +435,7 @@ START_TEST(a_kill_takes_the_whole_tree)
 	ck_assert_int_eq(read(out[0], text, 3), 3);
 	launch_kill(o.launch, ENDING_canceled);
 	event_base_dispatch(o.base);
+	standby_close();
 	event_base_free(o.base);
 	ck_assert_uint_eq(o.facts.cause, ENDING_canceled);
 	p = (struct pollfd){ .fd = out[0], .events = POLLIN };
@@ -497,12 +580,14 @@ START_TEST(a_kill_before_the_start_is_a_refusal)
 	enum layer layer;
 
 	o.base = event_base_new();
+	prepare(o.base, &c, NULL);
 	ck_assert_int_eq(launch_start(o.base, &c, &handler, &o, &o.launch, &layer), 0);
 	/* After 0, 1, 2... turns of the loop: at another step each time. */
 	for (int i = 0; i < _i && !o.started; i++)
 		event_base_loop(o.base, EVLOOP_ONCE);
 	launch_kill(o.launch, ENDING_canceled);
 	event_base_dispatch(o.base);
+	standby_close();
 	event_base_free(o.base);
 	ck_assert(o.refused || (o.started && o.facts.cause == ENDING_canceled));
 	if (o.refused)
@@ -654,30 +739,57 @@ END_TEST
 
 #ifdef CAISSON_TEST_STOPS
 /* Every step of the hand-shake may be the last one of its process. */
+enum half {
+	EITHER, /* after the order, where one was waited for */
+	FIRST, /* before it */
+	MAKES, /* of a launch that makes its ground */
+	COLD, /* of one that did not stand by */
+	STOOD, /* of one that did, before its order */
+	ORDERED, /* and after it */
+};
+
 static const struct {
 	const char *point;
 	bool starts; /* dies after it has told of the exec: started, then gone */
+	enum half half;
 } stops[] = {
-	{ "launch.start", false },	    { "launch.before_clone", false },
-	{ "launch.after_clone", false },    { "launch.before_release", false },
-	{ "launch.after_release", false },  { "init.start", false },
-	{ "init.after_release", false },    { "launch.before_pivot", false },
-	{ "launch.before_root", false },    { "launch.after_root", false },
-	{ "init.before_mounts", false },    { "init.after_mounts", false },
-	{ "launch.after_pivot", false },	    { "init.confined", false },
-	{ "init.before_runtime", false },   { "init.after_runtime", false },
-	{ "init.after_report", true },	    { "program.before_filter", false },
-	{ "program.after_filter", false },  { "program.before_exec", false },
-	{ "program.after_exec_report", true },
+	{ "launch.start", false, FIRST },
+	{ "launch.before_clone", false, FIRST },
+	{ "launch.after_clone", false, FIRST },
+	{ "launch.before_root", false, FIRST },
+	{ "launch.after_root", false, FIRST },
+	{ "launch.before_pivot", false, MAKES },
+	{ "launch.after_pivot", false, MAKES },
+	{ "init.start", false, COLD },
+	{ "launch.standing", false, STOOD },
+	{ "init.standing", false, STOOD },
+	{ "launch.ordered", false, ORDERED },
+	{ "init.ordered", false, ORDERED },
+	{ "launch.before_release", false, EITHER },
+	{ "launch.after_release", false, EITHER },
+	{ "init.after_release", false, EITHER },
+	{ "init.before_mounts", false, EITHER },
+	{ "init.after_mounts", false, EITHER },
+	{ "init.confined", false, EITHER },
+	{ "init.before_runtime", false, EITHER },
+	{ "init.after_runtime", false, EITHER },
+	{ "init.after_report", true, EITHER },
+	{ "program.before_filter", false, EITHER },
+	{ "program.after_filter", false, EITHER },
+	{ "program.before_exec", false, EITHER },
+	{ "program.after_exec_report", true, EITHER },
 };
 
 START_TEST(a_death_at_any_step_leaves_nothing)
 {
 	char *const argv[] = { (char[]){ "sleep" }, (char[]){ "1000" }, NULL };
 	struct chamber c = chamber_of(argv);
-	struct outcome o = { 0 };
+	struct outcome o = { .stop_at = stops[_i].point };
+	enum half half = stops[_i].half;
 
-	setenv("CAISSON_STOP", stops[_i].point, 1);
+	if (standing ? half == COLD || half == MAKES : half == STOOD || half == ORDERED)
+		return;
+	o.stop_early = half == FIRST || half == STOOD;
 	follow(&o, &c);
 	if (!stops[_i].starts)
 		ck_assert_msg(o.refused, "%s", stops[_i].point);
@@ -703,9 +815,9 @@ END_TEST
 #endif
 
 static Suite *
-suite(void)
+suite(const char *name)
 {
-	Suite *s = suite_create("launch");
+	Suite *s = suite_create(name);
 	TCase *t;
 
 	t = tcase_create("endings");
@@ -772,17 +884,20 @@ main(int argc, char **argv)
 {
 	struct uid_range range = { 3300000, 1000 };
 	SRunner *r;
-	int failed;
+	int failed = 0;
 
 	if (argc == 3 && strcmp(argv[1], "--probe") == 0)
 		return probe(argv[2]);
 	find_self();
 	if (uid_is_root() && uid_claim(&range, &claim) < 0)
 		return 1;
-	r = srunner_create(suite());
-	srunner_run_all(r, CK_ENV);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
+	for (int round = 0; round < 2; round++) {
+		standing = round == 1;
+		r = srunner_create(suite(standing ? "launch of one that stood by" : "launch"));
+		srunner_run_all(r, CK_ENV);
+		failed += srunner_ntests_failed(r);
+		srunner_free(r);
+	}
 	uid_release(&claim);
 	return failed == 0 ? 0 : 1;
 }
