@@ -289,7 +289,8 @@ sdk_headers := $(addprefix worker/sdk/,caisson.h caisson_loop.h caisson_provider
 sdk_copied := $(wildcard worker/sdk/*.py worker/sdk/*.mjs)
 # The client in Python: `pip install $(DATADIR)/python`, or that folder on PYTHONPATH.
 python_client := $(addprefix client/python/,pyproject.toml README.md _build.py \
-	$(patsubst client/python/%,%,$(wildcard client/python/caisson_client/*.py)) caisson_client/py.typed)
+	$(patsubst client/python/%,%,$(wildcard client/python/caisson_client/*.py \
+	client/python/caisson_client/*/*.py)) caisson_client/py.typed)
 
 # Units of systemd, as they stand in dist/ and beneath UNITDIR; they name programs of BINDIR.
 systemd_units := system/caissond.service system/caissond.socket user/caissond.service
@@ -297,7 +298,7 @@ systemd_units := system/caissond.service system/caissond.socket user/caissond.se
 install: all					## honours DESTDIR, PREFIX
 	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(LIBDIR) \
 		$(DESTDIR)$(INCLUDEDIR) $(DESTDIR)$(DATADIR) $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man5 \
-		$(DESTDIR)$(MANDIR)/man8 $(DESTDIR)$(DATADIR)/python/caisson_client $(DESTDIR)$(LIBDIR)/pkgconfig
+		$(DESTDIR)$(MANDIR)/man8 $(DESTDIR)$(DATADIR)/python/caisson_client/aio $(DESTDIR)$(LIBDIR)/pkgconfig
 	$(INSTALL) -m 755 $(bin:%=$B/bin/%) $(DESTDIR)$(BINDIR)/
 	$(INSTALL) -m 755 $(libexec:%=$B/libexec/%) $(DESTDIR)$(LIBEXECDIR)/
 	$(INSTALL) -m 644 $B/lib/libcaisson-runtime.a $B/lib/libcaisson.a $(DESTDIR)$(LIBDIR)/
@@ -332,7 +333,8 @@ uninstall:					## remove what install put there
 		$(patsubst worker/sdk/%,$(DESTDIR)$(DATADIR)/%,$(sdk_copied)) \
 		$(patsubst client/python/%,$(DESTDIR)$(DATADIR)/python/%,$(python_client)) \
 		$(DESTDIR)$(MANDIR)/man1/caisson.1 $(DESTDIR)$(MANDIR)/man5/caisson.yaml.5 $(DESTDIR)$(MANDIR)/man8/caissond.8
-	rmdir $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(DATADIR)/python/caisson_client $(DESTDIR)$(DATADIR)/python \
+	rmdir $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(DATADIR)/python/caisson_client/aio \
+		$(DESTDIR)$(DATADIR)/python/caisson_client $(DESTDIR)$(DATADIR)/python \
 		$(DESTDIR)$(DATADIR) 2>/dev/null || :
 
 clean:						## remove build/

@@ -25,9 +25,9 @@ Tag: py3-none-any
 
 
 def _files():
-    for path in sorted((HERE / NAME).iterdir()):
+    for path in sorted((HERE / NAME).rglob("*")):
         if path.suffix == ".py" or path.name == "py.typed":
-            yield f"{NAME}/{path.name}", path.read_bytes()
+            yield path.relative_to(HERE).as_posix(), path.read_bytes()
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):

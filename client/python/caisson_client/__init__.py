@@ -16,7 +16,8 @@ Times are seconds.  A client may be used by several threads; a session by one, a
 may cancel.
 """
 
-from .client import Client, Entry, Files, Page, Sandbox
+from ._calls import Entry, Page
+from .client import Client, Files, Sandbox
 from .errors import (AlreadyExists, ApiError, AuditUnavailable, CaissonError, Cancelled,
                      DeadlineExceeded, FailedPrecondition, Internal, InvalidArgument, NotFound,
                      PermissionDenied, ProtocolError, ReplayExpired, ResourceExhausted,

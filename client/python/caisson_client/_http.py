@@ -2,81 +2,45 @@
 
 from __future__ import annotations
 
-import http.client
-import select
 import socket
-import ssl
 import threading
 import time
-from dataclasses import dataclass
 from typing import Any, Dict, Mapping, Optional, Tuple
 
-from . import _json, _websocket
-from ._stream import Stream, Target
-from .errors import ApiError, CaissonError, ProtocolError, TransportError, api_error
-
-BODY_MAX = 4 << 20  # bytes of an answer
-HEAD_MAX = 32 << 10  # bytes of the head of an upgrade's answer
-IDLE_MAX = 20.0  # seconds for which a connection is kept for the next request
+from . import _http1, _websocket
+from ._calls import IDLE_MAX, Gateway
+from ._http1 import Answer
+from ._stream import Stream, is_readable
+from .errors import TransportError
 
 
-@dataclass(frozen=True)
-class Answer:
-    status: int
-    headers: Mapping[str, str]  # names in lower case
-    body: bytes
-
-    def json(self) -> Dict[str, Any]:
-        value = _json.loads(self.body)
-        if not isinstance(value, dict):
-            raise ProtocolError("an answer that is no object")
-        return value
-
-
-class _Connection(http.client.HTTPConnection):
-    def __init__(self, target: Target, context: Optional[ssl.SSLContext], timeout: float):
-        super().__init__(target.host, target.port or None, timeout=timeout)
-        self._target, self._context = target, context
-
-    def connect(self) -> None:
-        self.sock = self._target.connect(self._context, self.timeout)
-
-    def is_stale(self) -> bool:
-        """Whether the other end has closed it, or has said what nobody asked for."""
-        if self.sock is None:
-            return False
-        poll = select.poll()
-        poll.register(self.sock, select.POLLIN)
-        return bool(poll.poll(0))
-
-
-def _retry_after(headers: Mapping[str, str]) -> Optional[float]:
-    text = headers.get("retry-after", "")
-    return float(text) if text.isascii() and text.isdigit() else None
-
-
-def refusal(answer: Answer) -> ApiError:
-    """The error that an answer other than 2xx is."""
-    code, message = None, f"HTTP status {answer.status}"
-    try:
-        error = answer.json().get("error")
-        if isinstance(error, dict) and isinstance(error.get("code"), str):
-            code, message = error["code"], str(error.get("message", message))
-    except CaissonError:
-        pass  # of a proxy, perhaps: the status is what there is
-    return api_error(code, message, answer.status, _retry_after(answer.headers))
+def _ask(sock: socket.socket, data: bytes, timeout: float) -> Tuple[Answer, bytes]:
+    """The answer, and what is behind it.  CaissonError, OSError."""
+    deadline = time.monotonic() + timeout
+    sock.settimeout(timeout)
+    sock.sendall(data)
+    parser = _http1.Parser()
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise TransportError("the gateway does not answer")
+        sock.settimeout(left)
+        more = sock.recv(1 << 16)
+        if not more:
+            raise parser.end()
+        answer = parser.feed(more)
+        if answer is not None:
+            return answer, bytes(parser.rest)
 
 
 class Http:
     """One connection that is kept between requests, and others where threads ask at once."""
 
-    def __init__(self, target: Target, context: Optional[ssl.SSLContext],
-                 headers: Mapping[str, str], timeout: float):
-        self.timeout = timeout
-        self._target, self._context = target, context
-        self._headers = {"User-Agent": "caisson-client-python", **headers}
+    def __init__(self, gateway: Gateway):
+        self.timeout = gateway.timeout
+        self._gateway = gateway
         self._lock = threading.Lock()
-        self._kept: Optional[Tuple[_Connection, float]] = None
+        self._kept: Optional[Tuple[socket.socket, float]] = None
 
     def close(self) -> None:
         with self._lock:
@@ -84,91 +48,59 @@ class Http:
         if kept is not None:
             kept[0].close()
 
-    def _take(self, timeout: float) -> _Connection:
+    def _take(self, timeout: float) -> socket.socket:
         with self._lock:
             kept, self._kept = self._kept, None
         if kept is not None:
-            connection, since = kept
-            if time.monotonic() - since < IDLE_MAX and not connection.is_stale():
-                connection.timeout = timeout
-                connection.sock.settimeout(timeout)
-                return connection
-            connection.close()
-        return _Connection(self._target, self._context, timeout)
+            sock, since = kept
+            if time.monotonic() - since < IDLE_MAX and not is_readable(sock):
+                return sock
+            sock.close()
+        return self._gateway.target.connect(self._gateway.context, timeout)
 
-    def _keep(self, connection: _Connection) -> None:
+    def _keep(self, sock: socket.socket) -> None:
         with self._lock:
-            if self._kept is None and connection.sock is not None:
-                self._kept, connection = (connection, time.monotonic()), None
-        if connection is not None:
-            connection.close()
+            spare = self._kept is not None
+            if not spare:
+                self._kept = sock, time.monotonic()
+        if spare:
+            sock.close()
 
     def request(self, method: str, path: str, body: Optional[Dict[str, Any]] = None,
                 headers: Optional[Mapping[str, str]] = None,
                 timeout: Optional[float] = None) -> Answer:
         """The answer, whatever its status; TransportError.  Asks once."""
-        data = None if body is None else _json.dumps(body).encode()
-        sent = {"Host": self._target.authority, **self._headers, **(headers or {})}
-        if data is not None:
-            sent["Content-Type"] = "application/json"
-        connection = self._take(self.timeout if timeout is None else timeout)
+        timeout = self.timeout if timeout is None else timeout
+        data = _http1.request(method, path, {**self._gateway.headers, **(headers or {})}, body)
+        sock = self._take(timeout)
         try:
-            connection.request(method, path, data, sent)
-            response = connection.getresponse()
-            content = response.read(BODY_MAX + 1)
-            if len(content) > BODY_MAX:
-                raise ProtocolError("an answer that is too long")
-            if response.length is None and not response.chunked:
-                raise ProtocolError("an answer without its length")
-            if response.length:
-                raise TransportError("the gateway closed the connection in its answer")
-            # Only what was read to its end can be asked again.
-            keep = response.isclosed() and not response.will_close
-        except CaissonError:
-            connection.close()
-            raise
-        except (OSError, http.client.HTTPException, ValueError) as e:
-            connection.close()
+            answer, rest = _ask(sock, data, timeout)
+        except (OSError, ValueError) as e:
+            sock.close()
             raise TransportError(f"{method} {path}: {e or type(e).__name__}") from e
         except BaseException:
-            connection.close()
+            sock.close()
             raise
-        if keep:
-            self._keep(connection)
+        if rest or not answer.keeps:
+            sock.close()
         else:
-            connection.close()
-        found = {name.lower(): value for name, value in response.getheaders()}
-        return Answer(response.status, found, content)
+            self._keep(sock)
+        return answer
 
     def call(self, method: str, path: str, body: Optional[Dict[str, Any]] = None,
              headers: Optional[Mapping[str, str]] = None,
              timeout: Optional[float] = None) -> Answer:
         """The answer if it is 2xx; the typed error otherwise."""
-        answer = self.request(method, path, body, headers, timeout)
-        if not 200 <= answer.status < 300:
-            raise refusal(answer)
-        return answer
-
-    # ---- WebSocket -----------------------------------------------------------------------
+        return _http1.accepted(self.request(method, path, body, headers, timeout))
 
     def upgrade(self, path: str) -> Tuple[Stream, bytes]:
         """A connection that speaks WebSocket, and what has arrived of it already."""
-        deadline = time.monotonic() + self.timeout
         key = _websocket.new_key()
-        head = [f"GET {path} HTTP/1.1", f"Host: {self._target.authority}", "Upgrade: websocket",
-                "Connection: Upgrade", f"Sec-WebSocket-Key: {key}", "Sec-WebSocket-Version: 13"]
-        head += [f"{name}: {value}" for name, value in self._headers.items()]
-        sock = self._target.connect(self._context, self.timeout)
+        sock = self._gateway.target.connect(self._gateway.context, self.timeout)
         try:
-            sock.sendall(("\r\n".join(head) + "\r\n\r\n").encode("latin-1"))
-            status, headers, rest = _read_head(sock, deadline)
-            if status != 101:
-                raise refusal(_rest_of(sock, deadline, status, headers, rest))
-            if (headers.get("sec-websocket-accept") != _websocket.accept_of(key) or
-                    headers.get("upgrade", "").lower() != "websocket" or
-                    "upgrade" not in headers.get("connection", "").lower() or
-                    "sec-websocket-extensions" in headers):
-                raise ProtocolError("an upgrade to something else")
+            data = _http1.upgrade_request(path, self._gateway.headers, key)
+            answer, rest = _ask(sock, data, self.timeout)
+            _http1.check_upgrade(answer, key)
             return Stream(sock), rest
         except (OSError, ValueError) as e:
             sock.close()
@@ -176,48 +108,3 @@ class Http:
         except BaseException:
             sock.close()
             raise
-
-
-def _receive(sock: socket.socket, deadline: float) -> bytes:
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise TransportError("the gateway does not answer")
-    sock.settimeout(left)
-    return sock.recv(1 << 14)
-
-
-def _read_head(sock: socket.socket, deadline: float) -> Tuple[int, Dict[str, str], bytes]:
-    data = b""
-    while b"\r\n\r\n" not in data:
-        more = _receive(sock, deadline)
-        if not more:
-            raise TransportError("the gateway closed the connection")
-        data += more
-        if len(data) > HEAD_MAX:
-            raise ProtocolError("an answer that is too long")
-    head, _, rest = data.partition(b"\r\n\r\n")
-    first, *lines = head.decode("latin-1").split("\r\n")
-    version, _, status = first.partition(" ")
-    if version != "HTTP/1.1" or not status[:3].isdigit() or status[3:4] not in ("", " "):
-        raise ProtocolError("an answer that is no HTTP/1.1")
-    headers: Dict[str, str] = {}
-    for line in lines:
-        name, colon, value = line.partition(":")
-        if not colon or not name or name != name.strip() or name.lower() in headers:
-            raise ProtocolError("an answer with a header that is none, or stands there twice")
-        headers[name.lower()] = value.strip()
-    return int(status[:3]), headers, rest
-
-
-def _rest_of(sock: socket.socket, deadline: float, status: int, headers: Dict[str, str],
-             body: bytes) -> Answer:
-    """The whole of an answer that refuses the upgrade."""
-    text = headers.get("content-length", "0")
-    if not text.isascii() or not text.isdigit() or int(text) > BODY_MAX:
-        raise ProtocolError("an answer of no length that can be read")
-    while len(body) < int(text):
-        more = _receive(sock, deadline)
-        if not more:
-            raise TransportError("the gateway closed the connection")
-        body += more
-    return Answer(status, headers, body[:int(text)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import select
 import selectors
 import socket
 import ssl
@@ -87,6 +88,13 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def is_readable(sock: socket.socket) -> bool:
+    """Whether there is something to read, were it the end."""
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 class Stream:

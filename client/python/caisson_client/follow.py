@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Iterator, Optional
 
-from .errors import ProtocolError, TransportError, Unavailable
+from ._calls import Patience
+from .errors import CaissonError
 from .events import Event
 
 if TYPE_CHECKING:
@@ -20,23 +21,16 @@ def follow(sandbox: Sandbox, operation: str, after: int = 0, attempts: int = 10,
     and submits nothing (OP-27).  Gives up with the error of the last after `attempts` connections
     that brought no event, between which it waits longer and longer, `pause` seconds at first.
     """
-    failures, wait = 0, 0.2 if pause is None else pause
+    patience = Patience(attempts, pause)
     while True:
         try:
             with sandbox.open() as session:
                 session.resume(operation, after)
                 for event in session.receive():
                     after = event.sequence
-                    failures = 0
+                    patience.failures = 0
                     yield event
                     if event.terminal:
                         return
-        except ProtocolError:
-            raise
-        except (TransportError, Unavailable) as e:
-            failures += 1
-            if failures >= attempts:
-                raise
-            # As long as was asked for, if the gateway has.
-            time.sleep(max(getattr(e, "retry_after", None) or 0,
-                           min(wait * 2 ** (failures - 1), 30)))
+        except CaissonError as e:
+            time.sleep(patience.wait_of(e))
