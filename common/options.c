@@ -7,11 +7,8 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/options_private.h"
 #include "common/util.h"
-
-/* Columns of --help: the options, and what they do. */
-#define USAGE_LEFT  28
-#define USAGE_RIGHT (96 - 2 - USAGE_LEFT - 2)
 
 #define ROW(field, member, name, letter, kind, commands, metavar, max, doc)                    \
 	{ name, letter, kind, commands, metavar, max, offsetof(struct options, has_##field),   \
@@ -70,104 +67,7 @@ usage_error(struct parser *p, const char *fmt, ...)
 	return -EINVAL;
 }
 
-/* The index of `word` among "one|another"; negative if it is none. */
-static int
-find_choice(const char *choices, const char *word)
-{
-	size_t n = strlen(word), len;
-	int i;
-
-	for (i = 0;; i++, choices += len + 1) {
-		len = strcspn(choices, "|");
-		if (len == n && memcmp(choices, word, n) == 0)
-			return i;
-		if (choices[len] == '\0')
-			return -ENOENT;
-	}
-}
-
-/* ---- repeatable values: text to a pair ----------------------------------------------- */
-
-/* Why it is not a path below a root, as broker/authority will read it; NULL for a good one. */
-static const char *
-allow_path_fault(const char *path)
-{
-	const char *s = path, *end;
-
-	if (*path == '\0')
-		return "has no path";
-	if (*path == '/')
-		return "has an absolute path; it is relative to the provider's root";
-	for (;; s = end + 1) {
-		end = strchrnul(s, '/');
-		if (end - s == 2 && s[0] == '.' && s[1] == '.')
-			return "leads out of the provider's root";
-		if (*end == '\0')
-			return NULL;
-	}
-}
-
-static const char *
-split_allow(char *text, struct option_pair *ret)
-{
-	char *colon = strchr(text, ':');
-
-	if (colon == NULL)
-		return "is not ACTION:PATH";
-	*colon = '\0';
-	ret->left = text;
-	ret->right = colon + 1;
-	if (find_choice("read|write|list|search|grep|delete|rename|mkdir", text) < 0)
-		return "does not begin with read, write, list, search, grep, delete, rename or "
-		       "mkdir";
-	return allow_path_fault(ret->right);
-}
-
-static const char *
-take_text(char *text, struct option_pair *ret)
-{
-	ret->left = text;
-	ret->right = NULL;
-	return *text == '\0' ? "is empty" : NULL;
-}
-
-static const char *
-split_mount(char *text, struct option_pair *ret)
-{
-	char *colon = strrchr(text, ':');
-
-	ret->left = text;
-	ret->right = NULL;
-	if (colon != NULL) {
-		*colon = '\0';
-		ret->right = colon + 1;
-		if (colon[1] != '/')
-			return "names a place in the chamber that is not absolute";
-	}
-	if (*text == '\0')
-		return "has no path";
-	return NULL;
-}
-
-static const char *
-split_env(char *text, struct option_pair *ret)
-{
-	char *equals = strchr(text, '=');
-	size_t i;
-
-	ret->left = text;
-	ret->right = NULL;
-	if (equals != NULL) {
-		*equals = '\0';
-		ret->right = equals + 1;
-	}
-	if (*text == '\0' || isdigit((unsigned char)*text))
-		return "does not begin with a name";
-	for (i = 0; text[i] != '\0'; i++)
-		if (!isalnum((unsigned char)text[i]) && text[i] != '_')
-			return "has a name with other characters than letters, digits and _";
-	return NULL;
-}
+/* ---- one option ----------------------------------------------------------------------- */
 
 static int
 add_pair(struct parser *p, const struct option_desc *d, struct option_pairs *pairs,
@@ -182,10 +82,7 @@ add_pair(struct parser *p, const struct option_desc *d, struct option_pairs *pai
 	if (pairs->n == OPTIONS_PAIRS_MAX)
 		return usage_error(
 		    p, "--%s: given more than %d times", d->name, OPTIONS_PAIRS_MAX);
-	fault = d->kind == OPTION_TEXTS	  ? take_text(text, &pair)
-		: d->kind == OPTION_ALLOW ? split_allow(text, &pair)
-		: d->kind == OPTION_MOUNT ? split_mount(text, &pair)
-					  : split_env(text, &pair);
+	fault = options_split(d->kind, text, &pair);
 	if (fault != NULL) {
 		/* A value may be a secret: of --env only the name is shown (D-12). */
 		if (d->kind == OPTION_ENV)
@@ -200,8 +97,6 @@ add_pair(struct parser *p, const struct option_desc *d, struct option_pairs *pai
 	text = NULL; /* pair.left owns it */
 	return 0;
 }
-
-/* ---- one option ----------------------------------------------------------------------- */
 
 static int
 set_number(struct parser *p, const struct option_desc *d, uint64_t *n, const char *value)
@@ -257,7 +152,7 @@ set_option(struct parser *p, const struct option_desc *d, const char *value)
 		*(const char **)field = value;
 		return 0;
 	case OPTION_CHOICE:
-		i = find_choice(d->metavar, value);
+		i = options_choice(d->metavar, value);
 		if (i < 0)
 			return usage_error(
 			    p, "--%s: \"%.64s\" is none of %s", d->name, value, d->metavar);
@@ -554,57 +449,4 @@ options_command(const char *name)
 		if (strcmp(c->name, name) == 0)
 			return c->command;
 	return 0;
-}
-
-/* As much of the text as a line of the second column holds, up to a space. */
-static size_t
-usage_line(const char *text)
-{
-	size_t n = strlen(text), last = USAGE_RIGHT;
-
-	if (n <= USAGE_RIGHT)
-		return n;
-	while (last > 0 && text[last] != ' ')
-		last--;
-	return last > 0 ? last : n;
-}
-
-static void
-usage_row(FILE *f, const char *left, const char *doc)
-{
-	size_t n = usage_line(doc);
-
-	if (strlen(left) > USAGE_LEFT) {
-		fprintf(f, "  %s\n", left);
-		left = "";
-	}
-	fprintf(f, "  %-*s  %.*s\n", USAGE_LEFT, left, (int)n, doc);
-	for (doc += n; *doc == ' '; doc += n) {
-		n = usage_line(++doc);
-		fprintf(f, "  %-*s  %.*s\n", USAGE_LEFT, "", (int)n, doc);
-	}
-}
-
-void
-options_usage(FILE *f, const char *program, enum command command)
-{
-	const struct option_desc *d;
-	const struct command_desc *c;
-	char left[128];
-
-	for (c = command_descs; c->name != NULL; c++) {
-		if (c->command != command)
-			continue;
-		fprintf(f, "usage: %s%s%s %s\n", program, *program != '\0' ? " " : "", c->name,
-		    c->synopsis);
-		fprintf(f, "%s\n\n", c->doc);
-	}
-	for (d = option_descs; d->name != NULL; d++) {
-		if (!(d->commands & command))
-			continue;
-		snprintf(left, sizeof(left), "%c%c%s--%s%s%s", d->letter ? '-' : ' ',
-		    d->letter ? d->letter : ' ', d->letter ? ", " : "  ", d->name,
-		    d->metavar != NULL ? " " : "", d->metavar != NULL ? d->metavar : "");
-		usage_row(f, left, d->doc);
-	}
 }
