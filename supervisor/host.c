@@ -70,23 +70,6 @@ log_death(const struct service *s, const struct exit_facts *exit)
 	    exit ? exit->status : SIGKILL, s->unanswered >= PINGS_MISSED_MAX ? ", it did not answer" : "");
 }
 
-bool
-deaths_note(struct deaths *d, unsigned window_ms)
-{
-	uint64_t now_ms = clock_ms(), *oldest = &d->at_ms[d->n % DEATHS_MAX];
-	bool many = d->n >= DEATHS_MAX && now_ms - *oldest < window_ms;
-
-	*oldest = now_ms;
-	d->n++;
-	return many;
-}
-
-bool
-deaths_recent(const struct deaths *d, unsigned window_ms)
-{
-	return d->n > 0 && clock_ms() - d->at_ms[(d->n - 1) % DEATHS_MAX] < window_ms;
-}
-
 void
 host_serve(struct host *h, bool served)
 {
@@ -112,7 +95,7 @@ broker_gone(struct host *h)
 	host_config_alone(h);
 	if (h->workspaces)
 		workspaces_on_gone(h->workspaces);
-	if (h->stage == STAGE_RUNNING && deaths_note(&h->deaths, RESTARTS_MS)) {
+	if (h->stage == STAGE_RUNNING && deaths_note(&h->deaths, clock_ms(), RESTARTS_MS)) {
 		log_error(
 		    "the broker died %d times in %d s", DEATHS_MAX + 1, RESTARTS_MS / 1000);
 		host_fail(h, LAYER_NONE, 0);

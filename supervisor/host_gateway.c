@@ -42,7 +42,7 @@ start_later(struct host *h)
 	unsigned ms = g->again_ms;
 	struct timeval tv;
 
-	if (deaths_note(&g->deaths, DEATHS_MS)) {
+	if (deaths_note(&g->deaths, clock_ms(), DEATHS_MS)) {
 		ms = AGAIN_SLOW_MS;
 		log_error("the gateway died %d times in %d s: it starts again in %d s; nothing else "
 			  "is touched",
@@ -313,7 +313,7 @@ handle_pong(struct host *h, const struct control *c)
 	(void)c;
 	h->services[GATEWAY].unanswered = 0;
 	/* It has lived: its next death is a first one. */
-	if (h->gateway.ready && !deaths_recent(&h->gateway.deaths, DEATHS_MS))
+	if (h->gateway.ready && !deaths_recent(&h->gateway.deaths, clock_ms(), DEATHS_MS))
 		h->gateway.again_ms = 0;
 	return 0;
 }

@@ -13,6 +13,7 @@
 #define SUPERVISOR_HOST_PRIVATE_H
 
 #include "supervisor/children.h"
+#include "supervisor/deaths.h"
 #include "supervisor/host.h"
 #include "supervisor/launch.h"
 #include "supervisor/peer.h"
@@ -20,7 +21,6 @@
 #include "supervisor/uid.h"
 #include "supervisor/workspace.h"
 
-#define DEATHS_MAX	  5   /* of a broker or gateway in a row, that are forgiven */
 #define FALSE_STARTS_MAX  5   /* deaths of ledgers before any broker was ready: 3 s */
 #define BACK_OFF_FIRST_MS 100 /* before a ledger is started again */
 
@@ -37,12 +37,6 @@ struct service {
 	unsigned unready;    /* pings sent before it said that it is ready */
 	bool started;	     /* the exec happened */
 	uint64_t since_ms;   /* wall clock: when it was started */
-};
-
-/* When the last ones were, a ring. */
-struct deaths {
-	uint64_t at_ms[DEATHS_MAX];
-	unsigned n;
 };
 
 /* What there is of the gateway besides its process. */
@@ -109,11 +103,6 @@ extern const struct launch_handler service_handler; /* host.c */
  */
 int service_start(struct service *s, const struct chamber_mount *mounts, size_t nmounts,
     const int *more, size_t nmore, enum layer *ret_layer);
-
-/* Notes a death; were there more than DEATHS_MAX within `window_ms`? */
-bool deaths_note(struct deaths *d, unsigned window_ms);
-/* Has there been one within `window_ms`? */
-bool deaths_recent(const struct deaths *d, unsigned window_ms);
 
 /* A daemon's clients can be served from now on, or no more. */
 void host_serve(struct host *h, bool served);

@@ -7,18 +7,20 @@
 #include <event2/event.h>
 
 #include "common/limits.h"
+#include "supervisor/deaths.h"
 
 #define BACK_OFF_FIRST_MS 100
 #define BACK_OFF_LAST_MS  30000
 #define STABLE_MS	  10000 /* one that has waited so long had nothing wrong with its start */
 #define REFILL_MS	  5	/* after one was taken: its session's first step comes before */
 
+_Static_assert(START_DEATHS_MAX == DEATHS_MAX, "what is refused counts as deaths.h does");
+
 struct line {
 	unsigned want, have;
 	unsigned back_off_ms; /* the last pause; 0: none is due */
 	uint64_t again_at_ms; /* none is started before */
-	uint64_t died_at_ms[START_DEATHS_MAX]; /* a ring */
-	unsigned deaths;
+	struct deaths deaths;
 	uint64_t off_until_ms;
 	unsigned off_deaths; /* of those that put it off, and since */
 	TAILQ_HEAD(, pool_entry) waiting; /* oldest first */
@@ -73,15 +75,11 @@ back_off(struct line *l, uint64_t now_ms, uint64_t lived_ms)
 	l->again_at_ms = now_ms + l->back_off_ms;
 }
 
-/* Nothing takes a death back but time. */
 static bool
 note_death(struct line *l, uint64_t now_ms)
 {
-	uint64_t *oldest = &l->died_at_ms[l->deaths % START_DEATHS_MAX];
-	bool many = l->deaths >= START_DEATHS_MAX && now_ms - *oldest < START_WINDOW_MS;
+	bool many = deaths_note(&l->deaths, now_ms, START_WINDOW_MS);
 
-	*oldest = now_ms;
-	l->deaths++;
 	if (now_ms < l->off_until_ms) {
 		l->off_deaths++;
 		return false;
