@@ -21,7 +21,8 @@ import tempfile
 import threading
 import time
 
-from wire import Closed, Peer, TIMEOUT, frame, keep_low_descriptors, program, unpack
+from wire import (Closed, Peer, TIMEOUT, frame, keep_low_descriptors, program, receive_packet,
+                  unpack)
 
 keep_low_descriptors()
 
@@ -227,7 +228,7 @@ class Host:
         while True:
             self.reading.wait()
             try:
-                data = self.control.recv(4096)
+                data = receive_packet(self.control.recv, 4096)
             except OSError:
                 data = b""
             if not data:

@@ -19,7 +19,7 @@ import threading
 import time
 
 from broker_host import CONFIG, CONFIG_TAKEN, FIELDS, FORMAT, PING, PONG, READY, SETTLED, SHUTDOWN, control
-from wire import Closed, Peer, TIMEOUT, frame, program
+from wire import Closed, Peer, TIMEOUT, frame, program, receive_packet
 
 DIAL, DIALED = 48, 56
 EAGAIN = 11
@@ -160,7 +160,7 @@ class Host:
     def _serve(self):
         while True:
             try:
-                data = self.control.recv(struct.calcsize(FORMAT))
+                data = receive_packet(self.control.recv, struct.calcsize(FORMAT))
             except OSError:
                 data = b""
             if not data:

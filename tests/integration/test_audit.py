@@ -95,7 +95,7 @@ class Ledger:
         socket.send_fds(self.control, [message], list(fds))
 
     def hear(self):
-        return CONTROL.unpack(self.control.recv(CONTROL.size))[0]
+        return CONTROL.unpack(wire.receive_packet(self.control.recv, CONTROL.size))[0]
 
     def link(self, flags=0):
         ours, theirs = socket.socketpair()

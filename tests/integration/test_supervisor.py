@@ -18,7 +18,7 @@ import tempfile
 import time
 import unittest
 
-from wire import BUILD, Closed, Peer, TIMEOUT, program, said
+from wire import BUILD, Closed, Peer, TIMEOUT, program, receive_packet, said
 
 CONTROL = struct.Struct("=IIQIiIIIIIIQQQIiIIIIIHHQQQQQ")
 BROKER, FAILED = 64, 65
@@ -102,7 +102,8 @@ class Private:
     def receive(self, timeout=TIMEOUT):
         """(verb, layer, error, link or None); None at the end."""
         self.control.settimeout(timeout)
-        data, ancillary, _, _ = self.control.recvmsg(CONTROL.size + 1, socket.CMSG_SPACE(16))
+        data, ancillary, _, _ = receive_packet(
+            self.control.recvmsg, CONTROL.size + 1, socket.CMSG_SPACE(16))
         if not data:
             return None
         values = CONTROL.unpack(data)

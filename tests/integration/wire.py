@@ -58,6 +58,15 @@ def start_on_link(argv, env=None, cwd=None, **streams):
     return process, ours
 
 
+def receive_packet(receive, *args):
+    """What a socket of packets has: that the other end died with something unread is reported
+    once, and before what that end had sent."""
+    try:
+        return receive(*args)
+    except ConnectionResetError:
+        return receive(*args)
+
+
 def sanitized():
     """Whether the programs were built with MODE=asan."""
     path = program("caisson-broker") or program("program/chamber_run")
