@@ -146,6 +146,16 @@ def ending(events):
 
 def left_over():
     """What dead supervisors left on this machine: groups, locked uids, mounts."""
+    found = _seen_left_over()  # some of it went, with its supervisor, as we looked
+    return [what for what in found if what in _seen_left_over()]
+
+
+def nothing_left():
+    """Waits: what is left by one that another test killed is there until the next one sweeps."""
+    wait_for(lambda: not left_over(), "nothing left")
+
+
+def _seen_left_over():
     found = []
     for group in pathlib.Path("/sys/fs/cgroup").glob("**/caisson-*-*"):
         if not pathlib.Path("/proc", group.name.split("-")[1]).exists():

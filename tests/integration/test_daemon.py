@@ -343,7 +343,7 @@ grants:
         ended = [r["operation"] for r in self.records() if r["type"] == "operation.ended"]
         self.assertEqual(ended[:2], [done, operation])
         self.assertEqual(len(ended), 3)
-        self.assertEqual(real.left_over(), [])
+        real.nothing_left()
 
     def test_every_operation_ends_once_whatever_ends_the_daemons(self):  # D-2, D-16
         begun = set()

@@ -25,10 +25,14 @@ PROFILES = {"native", "interpreter", "jit", "provider", "files", "broker", "ledg
 class Case(real.Case):
     def doctor(self, *words, before=(), status=None, env=None):
         """The report of `-o json`; its form is checked."""
-        done = subprocess.run(
-            [*before, *DOCTOR, "-o", "json", "--state", str(self.state), *words],
-            env=real.environment(**(env or {})), stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=2 * wire.TIMEOUT)
+        for _ in range(3):
+            done = subprocess.run(
+                [*before, *DOCTOR, "-o", "json", "--state", str(self.state), *words],
+                env=real.environment(**(env or {})), stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=2 * wire.TIMEOUT)
+            # Its own race, with the stop in which its child waits for it: nothing was run.
+            if not (before and done.stderr.startswith(b"strace: ptrace(PTRACE_LISTEN")):
+                break
         return self.read(done.stdout, done.returncode, status, done.stderr)
 
     def read(self, out, returned, status, err=b""):
@@ -104,7 +108,7 @@ class Sound(Case):
     def test_it_leaves_nothing_behind(self):
         self.doctor(status=0)
         self.assertFalse(self.state.exists())
-        self.assertEqual(real.left_over(), [])
+        real.nothing_left()
         self.assertEqual(real.marked(str(self.state)), [])
 
     def test_text_says_the_same(self):

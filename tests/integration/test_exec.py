@@ -12,7 +12,7 @@ import unittest
 
 import wire
 from real import (CAISSON, IS_ROOT, SANITIZED, WAIT, Case, below, ending, environment,
-                  left_over, marked, output_of, proc_text, wait_for)
+                  marked, nothing_left, output_of, proc_text, wait_for)
 
 TIMEOUT = 300  # of this file, for run.py
 BYTES = int(os.environ.get("CAISSON_EXEC_BYTES", 64 << 20))
@@ -191,7 +191,7 @@ class Endings(Case):
                              (want, {"kind": "start_failed", "layer": "exec", "errno": errno}))
 
     def test_past_its_timeout(self):
-        status, out, err = self.caisson("exec", "--timeout", "1s", "--", "sh", "-c",
+        status, out, err = self.caisson("exec", "--timeout", "3s", "--", "sh", "-c",
                                         "echo partial; sleep 1000; echo never")
         self.assertEqual((status, out, err),
                          (124, b"partial\n", "caisson: deadline: the time was up; "
@@ -203,7 +203,7 @@ class Endings(Case):
     def test_past_its_timeout_whatever_it_ignores(self):
         mark = f"77{os.getpid()}"
         status, out, _ = self.caisson(
-            "exec", "--timeout", "1s", "--", "sh", "-c",
+            "exec", "--timeout", "3s", "--", "sh", "-c",
             f"trap '' TERM INT HUP; (setsid sh -c 'sleep {mark} & sleep {mark}' &); "
             f"echo partial; sleep {mark}; echo never")
         self.assertEqual((status, out), (124, b"partial\n"))
@@ -476,7 +476,7 @@ class Afterwards(Case):
             p.wait()
         mark = str(self.state)
         wait_for(lambda: [q for q in marked(mark) if q != os.getpid()] == [], "no process")
-        wait_for(lambda: left_over() == [], f"nothing left: {left_over()}")
+        nothing_left()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import subprocess
 import unittest
 
 import wire
-from real import (CAISSON, IS_ROOT, WAIT, Case, below, ending, environment, left_over, marked,
+from real import (CAISSON, IS_ROOT, WAIT, Case, below, ending, environment, marked, nothing_left,
                   output_of, proc_text, wait_for)
 
 TIMEOUT = 300  # of this file, for run.py
@@ -481,7 +481,7 @@ class Apart(Run):
             p.wait()
         wait_for(lambda: [q for q in marked(str(self.dir)) if q != os.getpid()] == [],
                  "no process")
-        wait_for(lambda: left_over() == [], "nothing left")
+        nothing_left()
 
 
 if __name__ == "__main__":
