@@ -146,6 +146,12 @@ class Life:
         except (Closed, OSError):
             pass
 
+    def meet(self):
+        """Asks alone for what the first sync is for."""
+        method, params = "grant.issue", dict(subject="agent:x", capabilities=[
+            capability(["a"], ["read"], "exact")])
+        self.hear({self.client.request(method, **params): (method, params)})
+
     def hear(self, asked):
         while asked:
             m = self.client.receive()
@@ -228,10 +234,13 @@ class Story:
 
     def tell(self):
         for n in range(LIVES):
-            life = Life(self, self.config,
-                        self.plan() if self.fails and n + 1 < LIVES else None)
+            met = self.fails and n == 0  # whatever else is met: that depends on who is quicker
+            life = Life(self, self.config, None if not self.fails or n + 1 == LIVES else
+                        "sync:1=EIO " * met + self.plan())
             try:
                 self.check(life)
+                if met:
+                    life.meet()
                 life.live(self.chance.randrange(STEPS), n + 1 < LIVES)
                 if n + 1 == LIVES:
                     life.settle()  # and what it has in its memory is no other
