@@ -28,7 +28,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "integration"))
 from wire import SLOWER  # noqa: E402
 
-TIMEOUT = 120  # seconds
+TIMEOUT = 300  # seconds
 AT_ONCE = 2
 LINGER = 5  # seconds in which what a test started may still be on its way out
 PR_SET_CHILD_SUBREAPER = 36

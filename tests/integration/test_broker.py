@@ -296,7 +296,7 @@ class Endings(unittest.TestCase):
             got.append(child.peer.receive())
             child.killed.wait(20)
         host = self.host(worker)
-        event = self.ending(host, timeoutMs=300)
+        event = self.ending(host, timeoutMs=1500)
         self.assertEqual(event["body"]["turn"]["error"]["code"], "turn_cancelled")
         self.assertEqual(got[0][:2], [2, "operation.cancel"])
         self.assertEqual(got[0][2][0]["cause"], "deadline")

@@ -78,7 +78,7 @@ class Ends(Turns, unittest.TestCase):
                                                 "retryable": True}}
         host = self.host(runtime(work), provider, drainGraceMs=40000)
         client = host.client()
-        client.submit(timeoutMs=40400, maxSteps=1)
+        client.submit(timeoutMs=41500, maxSteps=1)
         event = client.finish()
         turn = event["body"]["turn"]
         self.assertEqual((answers[0]["status"], answers[0]["output"]),
@@ -98,7 +98,7 @@ class Ends(Turns, unittest.TestCase):
             seen.append(child.peer.receive()[1])
         host = self.host(runtime(work), provider)
         client = host.client()
-        client.submit(timeoutMs=600)
+        client.submit(timeoutMs=1500)
         event = client.finish()
         may.set()
         turn = event["body"]["turn"]

@@ -140,7 +140,7 @@ class Requests(unittest.TestCase):
 @unittest.skipUnless(program(ECHO), "gateway_echo is not built")
 class Time(unittest.TestCase):
     def test_a_slow_loris_is_told_and_ended(self):
-        with echo(headerTimeoutMs=300) as host:
+        with echo(headerTimeoutMs=1000) as host:
             with host.connect() as client:
                 client.send(b"GET / HTTP/1.1\r\nX: y")
                 self.assertEqual(client.response().status, 408)
@@ -164,12 +164,12 @@ class Time(unittest.TestCase):
             self.assertEqual(client.response().status, 408)
 
     def test_a_connection_at_rest_is_ended(self):
-        with echo(idleTimeoutMs=300) as host, host.connect() as client:
+        with echo(idleTimeoutMs=1000) as host, host.connect() as client:
             self.assertEqual(client.get("/").status, 200)
             self.assertEqual(client.rest(), b"")
 
     def test_a_request_in_service_has_no_such_time(self):
-        with echo(idleTimeoutMs=200, headerTimeoutMs=200, writeTimeoutMs=200) as host:
+        with echo(idleTimeoutMs=1000, headerTimeoutMs=1000, writeTimeoutMs=1000) as host:
             with host.connect() as client, host.connect() as idle:
                 client.send(b"GET /later HTTP/1.1\r\nHost: h\r\n\r\n")
                 self.assertEqual(idle.rest(), b"")  # the time has passed

@@ -133,7 +133,7 @@ class Frames(unittest.TestCase):
 @unittest.skipUnless(program(ECHO), "gateway_echo is not built")
 class Life(unittest.TestCase):
     def test_pings_come_and_an_answer_keeps_it_alive(self):
-        with echo(pingIntervalMs=200) as host, opened(host) as client:
+        with echo(pingIntervalMs=400) as host, opened(host) as client:
             for _ in range(5):
                 self.assertEqual(client.frame(), (9, b""))
                 client.send_frame(10)
@@ -162,7 +162,7 @@ class Life(unittest.TestCase):
                 self.assertEqual((opcode, len(payload), int(payload.split()[0])), (1, 1024, left))
 
     def test_a_reader_that_takes_nothing_is_cut_off_and_no_other(self):
-        with echo(writeTimeoutMs=500, pingIntervalMs=100) as host, opened(host) as client:
+        with echo(writeTimeoutMs=1500, pingIntervalMs=400) as host, opened(host) as client:
             client.send_text("flood 50000")
             poll = select.poll()
             poll.register(client.sock, select.POLLHUP | select.POLLERR)

@@ -354,7 +354,7 @@ class Behaviour(Learn):
         self.assertRegex(path.read_text(), "# (It died of signal 15|CUT SHORT): ")
 
     def test_a_timeout_still_proposes_what_was_seen(self):
-        text, _, _ = self.learn("--timeout", "300ms", "--", "/bin/sh", "-c", "umask 0; sleep 100")
+        text, _, _ = self.learn("--timeout", "3s", "--", "/bin/sh", "-c", "umask 0; sleep 100")
         self.assertRegex(text, "# (It died of signal 15|CUT SHORT): ")
         self.assertNotIn("try --profile jit", text)
         self.assertNotIn("umask", rows(text, "end"))

@@ -216,9 +216,10 @@ class Principals(Local):  # D-14, D-18
         self.served(d)
         d.end()
         self.assertEqual({(r["type"], r["principal"]) for r in self.records()
-                          # That a worker went is told whenever it is known.
+                          # That a worker went is told whenever it is known, and one that
+                          # takes long to go is killed.
                           if r.get("session") == session and "principal" in r and
-                          r["type"] != "worker.ended"},
+                          r["type"] not in ("worker.ended", "kill.ordered")},
                          {(type, "human:some") for type in (
                              "session.acquired", "operation.accepted", "session.released")})
 

@@ -338,11 +338,12 @@ class Stalled(unittest.TestCase):
             child.killed.wait(wire.TIMEOUT)
         # The syncs: admitted, catalogue, then the decision's, which never ends.
         host = self.host(runtime(work), self.stall_from(3),
-                         provider=serve(lambda p: effects.append(p) or ok("done")))
+                         provider=serve(lambda p: effects.append(p) or ok("done")),
+                         killGraceMs=500)
         client = host.client()
         started = time.monotonic()
-        client.submit(timeoutMs=300)
-        event = client.finish(timeout=10)
+        client.submit(timeoutMs=1000)  # and the kill comes before the sync is given up
+        event = client.finish()
         took = time.monotonic() - started
         self.assertEqual(effects, [])
         self.assertEqual(answers[0][:2], [2, "operation.cancel"])
@@ -350,7 +351,7 @@ class Stalled(unittest.TestCase):
         self.assertEqual((event["type"], event["body"]["recorded"]), ("failed", False))
         self.assertEqual(event["body"]["cause"], {"kind": "audit_unavailable"})
         self.assertEqual(event["body"]["turn"]["error"]["code"], "turn_cancelled")
-        self.assertGreaterEqual(took, 0.3 + GRACE_MS / 1000)
+        self.assertGreaterEqual(took, 1 + 0.5)
         # A broker whose sync never ends can still be ended.
         status, log = host.close()
         self.assertEqual(status, 0, log)
@@ -362,7 +363,7 @@ class Stalled(unittest.TestCase):
 
         def work(child, params):
             msgid = put(child, 1)
-            answers.append((child.peer.receive(10), msgid))
+            answers.append((child.peer.receive(), msgid))
             answered.set()
             return DONE
         host = self.host(runtime(work), self.stall_from(3),
@@ -386,7 +387,7 @@ class Stalled(unittest.TestCase):
         host = self.host(lambda child: started.append(1), self.stall_from(1))
         client = host.client()
         msgid = client.request("operation.submit", kind="turn", timeoutMs=200)
-        error, _ = client.expect_reply(msgid, 10)
+        error, _ = client.expect_reply(msgid)
         self.assertEqual(error["code"], "audit_unavailable")
         self.assertEqual((started, client.early), ([], []))
 

@@ -145,7 +145,7 @@ class WhileItWaits(Base):
                          "canceled")
 
     def test_a_deadline_ends_it(self):
-        client, operation, child, writer = self.hold(argv=["true"], timeoutMs=300)
+        client, operation, child, writer = self.hold(argv=["true"], timeoutMs=1500)
         self.end_of(self.held.client(), operation, "timed_out")
         self.wait(writer)
 

@@ -16,7 +16,7 @@ from real import Case, ending
 from test_sdk_node import NODE, WHY_NOT
 from wire import Broker, Denied
 
-TIMEOUT = 300  # of this file, for run.py
+TIMEOUT = 600  # of this file, for run.py
 SDK_TESTS, EXAMPLES = wire.ROOT / "tests" / "sdk", wire.ROOT / "examples"
 TABLE = json.loads((SDK_TESTS / "loop_cases.json").read_text(encoding="utf-8"))
 CASES = TABLE["cases"]

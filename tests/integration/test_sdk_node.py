@@ -16,7 +16,7 @@ from real import WAIT, Case, ending, output_of
 from wire import Broker, Denied, Failed, caisson
 
 EXAMPLES = wire.ROOT / "examples"
-TIMEOUT = 300  # of this file, for run.py
+TIMEOUT = 600  # of this file, for run.py
 NODE = "/usr/bin/node"
 
 
@@ -45,7 +45,7 @@ class Values(unittest.TestCase):
                 "const refused = (f) => { try { f(); return null; } catch (e) { return e.name; } };\n"
                 + textwrap.dedent(body))
         p = subprocess.run([NODE, "--input-type=module", "-e", text], input=json.dumps(data),
-                           capture_output=True, text=True, check=False, timeout=wire.TIMEOUT)
+                           capture_output=True, text=True, check=False, timeout=4 * wire.TIMEOUT)
         self.assertEqual((p.returncode, p.stderr), (0, ""))
         return json.loads(p.stdout)
 

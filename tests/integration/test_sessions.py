@@ -380,7 +380,7 @@ class Queue(Sessions):
         self.assertEqual(client.finish(second)["type"], "completed")
 
     def test_time_counts_from_the_start_and_its_end_is_told_with_what_came(self):  # OP-8, OP-31
-        host = self.host(self.commands, operationTimeoutMs=400)
+        host = self.host(self.commands, operationTimeoutMs=1500)
         client = host.client()
         s = self.acquire(client)
         first, second = self.submit(client, s), self.submit(client, s)
@@ -636,7 +636,7 @@ class Lease(Sessions):
         commands = Commands()
         host = self.host(commands)
         client = host.client()
-        s = self.acquire(client, leaseMs=300)
+        s = self.acquire(client, leaseMs=1500)
         self.submit(client, s)
         self.submit(client, s)
         commands.next()

@@ -74,7 +74,7 @@ class Commands(Real):
     def test_what_is_out_of_time_is_ended_with_all_that_it_started(self):  # OP-31
         client = self.daemon().client()
         s = self.acquire(client)
-        e, written = self.run_one(client, s, kind="command", timeoutMs=1500,
+        e, written = self.run_one(client, s, kind="command", timeoutMs=3000,
                                   shell="echo begun; sleep 1000 & sleep 1000")
         self.assertEqual((e["body"]["code"], e["body"]["command"]["timedOut"], written),
                          ("deadline_exceeded", True, b"begun\n"))

@@ -294,7 +294,7 @@ class Ends(Turns):
     def test_the_end_of_the_lease_and_of_the_broker(self):  # OP-28
         loop = Loop(count)
         host, client = self.start(loop)
-        s = client.call("session.acquire", leaseMs=300)["session"]["id"]
+        s = client.call("session.acquire", leaseMs=1500)["session"]["id"]
         self.assertEqual(self.output(client, s), 1)
         child = loop.served.get(timeout=TIMEOUT)
         self.assertTrue(child.over.wait(TIMEOUT))

@@ -102,6 +102,20 @@ class Shared(Case):
             body = ending(peer)["body"]
             return body["turn"].get("output") or body
 
+    @staticmethod
+    def stop(peer, operation):
+        peer.request("operation.stop", operation=operation)
+        while (m := peer.receive())[0] != 2 or m[2][0]["type"] != "failed":
+            continue
+
+    def lose(self, d):
+        """A call that is under way, and never answered, as its turn ends."""
+        with d.client() as peer:
+            operation = submit(peer, "never")
+            wait_for(lambda: [r for r in self.providers() if r["places"]["calls"] >
+                              r["places"]["lost"]], "its call")
+            self.stop(peer, operation)
+
     def providers(self):
         result = self.caisson("ps", "--socket", self.socket, "-o", "jsonl")
         rows = [json.loads(line) for line in result.stdout.splitlines()]
@@ -133,12 +147,12 @@ class Shared(Case):
     def test_lost_places_are_shown_and_the_last_of_them_ends_it(self):  # D-9
         d = self.daemon()
         for lost in range(1, 4):
-            self.turn(d, "never", timeoutMs=800)
+            self.lose(d)
             wait_for(lambda: [r["places"]["lost"] for r in self.providers()] == [lost], "a loss")
         table = self.caisson("ps", "--socket", self.socket)
         self.assertIn("running, 3 lost", table.stdout)
         self.assertEqual(self.turn(d, "answer")["calls"], 4)
-        self.turn(d, "never", timeoutMs=800)
+        self.lose(d)
         self.assertEqual(self.turn(d, "answer")["calls"], 1)
         self.assertIn("every place that it has left is lost", d.stderr())
 
@@ -154,7 +168,7 @@ class Shared(Case):
         first = self.turn(d, "answer")
         old, = self.providers()
         with d.client() as peer:  # a turn that began under the old one keeps it
-            submit(peer, "never", timeoutMs=3000)
+            operation = submit(peer, "never")
             wait_for(lambda: self.providers()[0]["places"]["calls"] == 1, "its call")
             self.config.write_text(self.config.read_text().replace("concurrency: 4",
                                                                    "concurrency: 5"))
@@ -162,7 +176,7 @@ class Shared(Case):
             wait_for(lambda: self.turn(d, "answer")["calls"] == 1, "the new one")
             self.assertEqual(len(self.providers()), 2)
             self.assertIsNotNone(real.proc_text(old["pid"], "stat"))
-            ending(peer)
+            self.stop(peer, operation)
         wait_for(lambda: real.proc_text(old["pid"], "stat") is None, "the end of the old one")
         self.assertEqual((first["calls"], self.turn(d, "answer")["calls"] > 1), (1, True))
         # Where nobody uses it, it goes at once.
