@@ -16,6 +16,7 @@ from test_sessions_real import CONFIG, Real
 from wire import Closed, Peer
 
 DURABLE = CONFIG + "retention: { mode: durable, operation: 4MiB }\n"
+CLOSED_KEPT = 256  # sessions that are over and still shown
 SECRET = "dQw4w9WgXcQ-content"
 
 
@@ -78,7 +79,7 @@ class Keeper(Host):
     """A broker whose ledger keeps what it is told to, when the test says so."""
 
     def serve_ledger(self):
-        self.asked, self.bounds = [], []
+        self.asked, self.bounds, self.forgotten = [], [], []
         while True:
             try:
                 m = self.ledger.receive()
@@ -96,6 +97,8 @@ class Keeper(Host):
                 self.bounds.append(m[-1][0])
             elif m[-2] == "body.keep":
                 self.asked.append(m[-1][0])
+            elif m[-2] == "body.drop":
+                self.forgotten.append(m[-1][0]["operation"])
 
     def keep(self, event):
         self.ledger.notify("body.kept", operation=event["operation"], sequence=event["sequence"])
@@ -199,6 +202,63 @@ class Delivery(unittest.TestCase):
         self.nothing_comes(host, client)
         host.keep(event)
         Reader(self, client, operation).read(until=1)
+
+    def release(self, client, session):
+        client.call("session.release", session=session, wait=True)
+
+    def push_out(self, client):
+        """So many sessions end that none is known that ended before."""
+        for _ in range(CLOSED_KEPT):
+            self.release(client, client.call("session.acquire")["session"]["id"])
+
+    def ended(self, host, client, child):
+        """Its operation has ended, and its ending is kept."""
+        self.work.say(child, b"part")
+        self.work.end(child)
+        while self.asked(host, 1)[-1]["type"] != "completed":
+            wait_for(lambda n=len(host.asked): len(host.asked) > n, "its ending")
+        host.keep(host.asked[-1])
+        return client.finish()
+
+    def test_what_a_session_carried_is_dropped_when_that_is_forgotten(self):  # D-16
+        host, client, operation, child = self.begin()
+        session = self.session(client)
+        self.ended(host, client, child)
+        other = client.call("session.acquire")["session"]["id"]
+        kept = client.call("operation.submit", kind="command", session=other,
+                           argv=["x"])["operation"]
+        second = self.work.next()
+        self.release(client, session)
+        # It is over, and can be read as long as it is shown.
+        client.call("operation.attach", operation=operation, after=0)
+        self.assertEqual(Reader(self, client, operation).read().output, b"part")
+        self.assertEqual(host.forgotten, [])
+        self.push_out(client)
+        wait_for(lambda: host.forgotten, "it is dropped")
+        error, _ = client.expect_reply(client.request("operation.attach", operation=operation,
+                                                      after=0))
+        self.assertEqual(error["code"], "not_found")
+        self.work.end(second)
+        wait_for(lambda: (host.asked[-1]["operation"], host.asked[-1]["type"]) ==
+                 (kept, "completed"), "the other one's ending")
+        self.assertEqual(host.forgotten, [operation])  # once, and nobody else's
+
+    def test_what_is_forgotten_before_it_was_sent_is_never_sent(self):  # D-16
+        host, client, operation, child = self.begin()
+        session = self.session(client)
+        host.keep(self.asked(host, 1)[0])
+        host.ledger.close()
+        self.work.say(child, b"part")
+        self.work.end(child)
+        wait_for(lambda: "operation.ended" in [r["type"] for r in host.records()], "its ending")
+        self.release(client, session)
+        self.push_out(client)
+        host.another()
+        other = client.call("session.acquire")["session"]["id"]
+        client.call("operation.submit", kind="command", session=other, argv=["x"])
+        self.work.end(self.work.next())
+        wait_for(lambda: host.asked and host.asked[-1]["type"] == "completed", "what comes then")
+        self.assertNotIn(operation, [e["operation"] for e in host.asked])
 
 
 class Deaths(Durable):
@@ -313,6 +373,32 @@ class Rest(Durable):
         again = self.attach(client, operation).read()
         self.assertEqual([e["type"] for e in again.events], ["accepted", "gap", "completed"])
         self.assertFalse([n for n in self.files() if n.startswith("bodies")])
+
+    def test_what_a_released_session_carried_goes_with_its_broker(self):  # D-12, D-16, OP-41
+        for names in (("broker",), ("ledger", "broker")):
+            with self.subTest(names):
+                client = self.begin()
+                gone, stays = self.acquire(client), self.acquire(client)
+                operations = []
+                for session, text in ((gone, "dQw4w9"), (stays, "stays-")):
+                    operation = self.submit(client, session, f"printf %s%s {text} WgXcQ-content")
+                    operations.append(operation["operation"])
+                    Reader(self, client, operation["operation"]).read()
+                client.call("session.release", session=gone, wait=True)
+                self.assertEqual(self.attach(client, operations[0]).read().output, SECRET.encode())
+                self.kill(*names)
+                client = self.client()
+                again = self.attach(client, operations[1]).read()
+                self.assertEqual((again.output, again.gaps), (b"stays-WgXcQ-content", []))
+                error, _ = client.expect_reply(client.request(
+                    "operation.attach", operation=operations[0], after=0))
+                self.assertEqual(error["code"], "not_found")
+                client.call("session.release", session=stays, wait=True)
+                self.assertEqual(self.running.end(), 0)
+                holds = {text: {n for n, data in self.written().items() if text in data}
+                         for text in (SECRET.encode(), b"stays-WgXcQ-content")}
+                self.assertEqual(holds[SECRET.encode()], set())
+                self.assertTrue(holds[b"stays-WgXcQ-content"])
 
     def test_a_damaged_file_is_put_aside_and_that_is_said(self):  # D-16
         client = self.begin()
