@@ -50,11 +50,11 @@ async def run_all(options):
         tasks = [asyncio.create_task(run(client, options.runtime, number, line))
                  for number, line in enumerate(options.line, 1)]
         try:
-            _, late = await asyncio.wait(tasks, timeout=options.timeout)
-            for task in late:
-                task.cancel()
+            await asyncio.wait(tasks, timeout=options.timeout)
         finally:
-            # Of Ctrl-C too: each task has its sandbox to release.
+            # Ctrl-C comes here, too, and each task has its sandbox to release.
+            for task in tasks:
+                task.cancel()
             results = await asyncio.gather(*tasks, return_exceptions=True)
         for number, result in enumerate(results, 1):
             if isinstance(result, asyncio.CancelledError):

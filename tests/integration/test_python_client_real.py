@@ -1,5 +1,6 @@
-"""The Python client and a whole daemon: gateway, broker, chambers."""
+"""The Python clients and a whole daemon: gateway, broker, chambers."""
 
+import asyncio
 import hashlib
 import os
 import re
@@ -13,13 +14,14 @@ import unittest
 import daemon_lab
 import wire
 from daemon_lab import Daemon
+from python_client_kinds import Asyncio, Blocking
 from python_client_lab import PACKAGE
 from real import wait_for
 
 import caisson_client as api
-from caisson_client import Client, Gap, Output
+from caisson_client import Gap, Output, aio
 
-EXAMPLE = wire.ROOT / "examples" / "client" / "run.py"
+EXAMPLES = wire.ROOT / "examples" / "client"
 ALICE, BOB = "alice-token", "bob-token"
 CONFIG = """version: 1
 limits: {{ kill_grace: 200ms, shutdown_grace: 5s }}
@@ -45,7 +47,7 @@ def digest(token):
 
 
 @unittest.skipUnless(wire.program("caisson-gateway"), "caisson-gateway is not built")
-class Real(daemon_lab.Case):
+class Real(Blocking, daemon_lab.Case):
     def configure(self, grace="20s", more=""):
         path = self.dir / "c.yaml"
         tls = ""
@@ -72,7 +74,7 @@ class Real(daemon_lab.Case):
         self.url = "http://" + self.addresses[0]
 
     def client(self, token=ALICE, url=None, **options):
-        c = Client(url or self.url, token=token, timeout=wire.TIMEOUT, **options)
+        c = self.connect(url or self.url, token=token, timeout=wire.TIMEOUT, **options)
         self.addCleanup(c.close)
         return c
 
@@ -199,7 +201,7 @@ class Real(daemon_lab.Case):
             taken = []
 
             def follow():
-                taken.extend(api.follow(box, operation, first.sequence))
+                taken.extend(self.follow(box, operation, first.sequence))
 
             thread = threading.Thread(target=follow)
             thread.start()
@@ -268,20 +270,72 @@ class Real(daemon_lab.Case):
                          (operation, first.sequence))
         with open(self.workspace() / "go", "w"):
             pass
-        events = list(api.follow(box, operation, first.sequence, attempts=100))
+        events = list(self.follow(box, operation, first.sequence, attempts=100))
         self.assertEqual([e.sequence for e in events],
                          list(range(first.sequence + 1, events[-1].sequence + 1)))
         written = first.data + b"".join(e.data for e in events if isinstance(e, Output))
         self.assertEqual(written, b"".join(b"%d\n" % i for i in range(1, 2001)))
         self.assertEqual(events[-1].exit_code, 0)
 
-    def test_the_example_runs(self):
+    def example(self, name, *words):
+        """(status, stdout, stderr)"""
         done = subprocess.run(
-            [sys.executable, "-B", str(EXAMPLE), self.url, "seq 3; echo no >&2; exit 4"],
+            [sys.executable, "-B", str(EXAMPLES / name), self.url, *words], text=True, check=False,
             env={**os.environ, "PYTHONPATH": str(PACKAGE), "CAISSON_TOKEN": ALICE},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             timeout=wire.TIMEOUT)
-        self.assertEqual((done.returncode, done.stdout, done.stderr), (4, b"1\n2\n3\n", b"no\n"))
+        return done.returncode, done.stdout, done.stderr
+
+    def test_the_example_runs(self):
+        self.assertEqual(self.example("run.py", "seq 3; echo no >&2; exit 4"),
+                         (4, "1\n2\n3\n", "no\n"))
+
+
+@unittest.skipUnless(wire.program("caisson-gateway"), "caisson-gateway is not built")
+class RealOfAsyncio(Asyncio, Real):
+    def test_the_example_runs(self):
+        status, out, err = self.example("run_many.py", "seq 2", "echo b; exit 3", "kill -9 $$")
+        self.assertEqual((status, sorted(out.splitlines()), err), (3, ["1: 1", "1: 2", "2: b"], ""))
+
+    def test_the_example_ends_what_is_late(self):
+        """Where the gateway is, too."""
+        self.assertEqual(self.example("run_many.py", "--timeout", "0.5", "sleep 1000"),
+                         (124, "", "1: not done in time\n"))
+        self.assertLessEqual(self.states(), {"closed", "closing"})
+
+    def test_the_example_ends_all_at_an_interrupt(self):
+        with subprocess.Popen(
+                [sys.executable, "-B", str(EXAMPLES / "run_many.py"), self.url,
+                 "echo begun; sleep 1000", "echo begun; sleep 1000"], text=True,
+                env={**os.environ, "PYTHONPATH": str(PACKAGE), "CAISSON_TOKEN": ALICE},
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as many:
+            watchdog = threading.Timer(wire.TIMEOUT, many.kill)
+            watchdog.start()
+            begun = sorted(many.stdout.readline() for _ in range(2))
+            many.send_signal(signal.SIGINT)
+            out, err = many.communicate()
+            watchdog.cancel()
+        self.assertEqual((begun, out, err, many.returncode), (["1: begun\n", "2: begun\n"], "", "", 130))
+        self.assertLessEqual(self.states(), {"closed", "closing"})
+
+    def states(self):
+        return {box.info["state"] for box in self.client().sandboxes("shell")}
+
+    def test_many_sandboxes_in_one_loop(self):
+        """As somebody writes it who gives each piece of work a time."""
+        async def one(client, number):
+            async with client.acquire("shell", lease=30) as box, box.open() as session:
+                await session.send(shell=f"echo {number}; [ {number} = 3 ] && sleep 1000; exit {number}")
+                return [e async for e in session.receive()][-1].exit_code
+
+        async def all_of_them():
+            async with aio.Client(self.url, token=ALICE, timeout=wire.TIMEOUT) as client:
+                work = [asyncio.wait_for(one(client, n), None if n != 3 else 3) for n in range(6)]
+                return await asyncio.gather(*work, return_exceptions=True)
+
+        results = self._run(all_of_them())
+        self.assertIsInstance(results.pop(3), asyncio.TimeoutError)
+        self.assertEqual(results, [0, 1, 2, 4, 5])
 
 
 if __name__ == "__main__":
