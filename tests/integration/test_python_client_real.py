@@ -21,6 +21,7 @@ from real import wait_for
 import caisson_client as api
 from caisson_client import Gap, Output, aio
 
+TIMEOUT = 300  # of this file, for run.py
 EXAMPLES = wire.ROOT / "examples" / "client"
 ALICE, BOB = "alice-token", "bob-token"
 CONFIG = """version: 1
