@@ -294,8 +294,8 @@ config_release(struct config *c)
 }
 
 /*
- * Of all frames, as they are, but for what says when this was packed, and the key: that is what
- * it is keyed with.
+ * Of all frames, as they are, but for what says when this was packed, and since when it has been
+ * so, and the key: that is what it is keyed with.
  */
 static int
 set_digest(struct config_reader *r, struct slice bytes)
@@ -309,6 +309,7 @@ set_digest(struct config_reader *r, struct slice bytes)
 
 	m.key.p = no_key;
 	m.has_generation = m.has_startedAt = false;
+	m.has_runtimesSince = m.has_providersSince = false;
 	ret = protocol_notify(&b, MSG_config_broker, &m);
 	buf_add(&b, bytes.p + head, bytes.n - head);
 	if (ret == 0 && !b.failed) {

@@ -36,6 +36,7 @@ struct config_runtime {
 	bool builtin; /* a command that takes what it runs from its link */
 	bool workspace; /* its chamber shows the session's */
 	struct slice metadata; /* of its manifest, packed; empty: none */
+	uint64_t since; /* generation: so long its processes have been made as they are now */
 };
 
 /* Who may be a client, beside the operator at the local socket (D-14). */
@@ -59,6 +60,7 @@ struct config_provider {
 	bool shared; /* one for all sessions */
 	uint32_t concurrency; /* calls it runs at once, 1.. */
 	bool workspace; /* it serves the session's: never shared */
+	uint64_t since; /* as a runtime's */
 };
 
 struct config_tool {

@@ -9,6 +9,7 @@
 
 #include "broker/grant_wire.h"
 #include "common/util.h"
+#include "common/walk.h"
 
 #define QUEUE_DEFAULT		     32 /* OP-8 */
 #define OPERATION_TIMEOUT_DEFAULT_MS 300000
@@ -184,6 +185,30 @@ take_retention(struct config_reader *r, const struct msg_config_broker *b)
 		c->retained.operation_bytes = 0;
 }
 
+/* Of so many rows as there are, none in the future. */
+static struct slice
+take_ages(struct config_reader *r, const char *field, struct slice list, size_t rows)
+{
+	struct value v = value_open(&list);
+	struct slice rest = list;
+
+	if (v.count != rows)
+		config_fail(r, field, "has not one element for each");
+	for (size_t i = 0; r->error == 0 && i < rows; i++) {
+		v = value_skip(&rest);
+		if (v.type != VALUE_UINT || v.uint > r->config->generation)
+			config_fail(r, field, "has an element that is no generation so far");
+	}
+	return list;
+}
+
+/* Of the next row; where nothing is said it is new. */
+static uint64_t
+take_age(const struct config_reader *r, bool said, struct slice *ages)
+{
+	return said ? value_next(ages).uint : r->config->generation;
+}
+
 static int
 take_broker(struct config_reader *r, const struct message *m)
 {
@@ -220,6 +245,12 @@ take_broker(struct config_reader *r, const struct message *m)
 	take_retention(r, b);
 	c->generation = b->has_generation ? b->generation : 0;
 	c->started_at_ms = b->has_startedAt ? b->startedAt : 0;
+	if (b->has_runtimesSince)
+		r->runtimes_since =
+		    take_ages(r, "runtimesSince", b->runtimesSince, c->nruntimes);
+	if (b->has_providersSince)
+		r->providers_since =
+		    take_ages(r, "providersSince", b->providersSince, c->nproviders);
 	return r->error;
 }
 
@@ -241,6 +272,7 @@ take_runtime(struct config_reader *r, const struct message *m)
 		config_fail(r, "builtin", "is true for a turn");
 	if (in->has_metadata)
 		out->metadata = take_packed(r, in->metadata);
+	out->since = take_age(r, r->head.has_runtimesSince, &r->runtimes_since);
 	return r->error;
 }
 
@@ -260,6 +292,7 @@ take_provider(struct config_reader *r, const struct message *m)
 	out->workspace = in->has_workspace && in->workspace;
 	if (out->workspace && out->shared)
 		config_fail(r, "workspace", "is true for a shared provider");
+	out->since = take_age(r, r->head.has_providersSince, &r->providers_since);
 	return r->error;
 }
 

@@ -22,6 +22,7 @@ struct config_reader {
 	struct config *config;
 	struct fault *fault;
 	struct msg_config_broker head; /* its slices lie in the frames */
+	struct slice runtimes_since, providers_since; /* of its lists, elements not yet taken */
 	bool begun;
 	enum config_part part;					    /* of the last row */
 	size_t rows;						    /* of all kinds */

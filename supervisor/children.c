@@ -50,9 +50,10 @@ child_free(struct child *c)
 }
 
 static void
-join_session(struct child *c, uint64_t session)
+join_session(struct child *c, const struct control *order)
 {
-	c->session = session;
+	c->session = order->session;
+	c->ordered = order->index;
 	c->warm = false;
 	TAILQ_INSERT_TAIL(&c->owner->list, c, link);
 	c->owner->count++;
@@ -71,6 +72,15 @@ destroy_child(struct child *c)
 		ch->handler->on_empty(ch->arg);
 }
 
+bool
+child_is_shared(const struct child *c)
+{
+	return c->kind == CHILD_PROVIDER &&
+	       c->by->config->providers.v[c->index].scope == PROVIDER_SHARED;
+}
+
+/* A session has one worker, and one that is shared a number of its own: an index, which may be
+ * that of a later configuration, is needed for nothing but a session's own providers. */
 static struct child *
 find_child(const struct children *ch, const struct control *c)
 {
@@ -78,7 +88,8 @@ find_child(const struct children *ch, const struct control *c)
 
 	TAILQ_FOREACH (child, &ch->list, link)
 		if (child->session == c->session && child->kind == c->kind &&
-		    child->index == c->index)
+		    (child->ordered == c->index || child->kind != CHILD_PROVIDER ||
+			child_is_shared(child)))
 			return child;
 	return NULL;
 }
@@ -115,7 +126,7 @@ tell(const struct child *c, enum control_verb verb, enum layer layer, int error,
 	struct control m = { .verb = verb,
 		.kind = c->kind,
 		.session = c->session,
-		.index = c->index,
+		.index = c->ordered,
 		.layer = layer,
 		.error = error };
 
@@ -128,7 +139,7 @@ static void
 tell_link(struct child *c)
 {
 	struct control m = {
-		.verb = CONTROL_LINK, .kind = c->kind, .session = c->session, .index = c->index
+		.verb = CONTROL_LINK, .kind = c->kind, .session = c->session, .index = c->ordered
 	};
 
 	c->owner->handler->tell(&m, c->ends, c->nends, c->owner->arg);
@@ -360,7 +371,7 @@ hand_out(struct children *ch, const struct generation *g, const struct control *
 	c = child_of_entry(e);
 	STOP_POINT("supervisor.before_handout");
 	TAILQ_REMOVE(&ch->warm, c, link);
-	join_session(c, order->session);
+	join_session(c, order);
 	tell_link(c);
 	STOP_POINT("supervisor.handout_linked");
 	if (c->started)
@@ -418,7 +429,7 @@ spawn_cold(struct child *child, const struct control *c)
 	int r;
 
 	child->input = c->flags & CONTROL_WITH_INPUT;
-	join_session(child, c->session);
+	join_session(child, c);
 	r = start_cold(child, &layer);
 	if (r < 0)
 		refuse_child(child, layer, -r, NULL);

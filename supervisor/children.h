@@ -58,7 +58,12 @@ int children_signal(struct children *ch, const struct control *c);
  * be, or one that is offered; -ENOMEM.  `c` stays the caller's on failure.
  */
 int children_config_offer(struct children *ch, uint64_t number, struct conf_namespace *c);
-/* What was offered is the current one: those that wait are ended; with `fill` others start. */
+/* Of the one that is offered, else of the current one, as struct pack_facts has it. */
+const uint64_t *children_config_since(const struct children *ch);
+/*
+ * What was offered is the current one.  Children that it would make the same way go over to it,
+ * those that wait for a session among them; the rest of these is ended; with `fill` others start.
+ */
 void children_config_take(struct children *ch, bool fill);
 /* What was offered is not wanted: it is the caller's again.  NULL: nothing was. */
 struct conf_namespace *children_config_drop(struct children *ch);

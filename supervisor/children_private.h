@@ -24,7 +24,8 @@ struct child {
 	struct generation *by; /* counted in its `children` */
 	uint64_t session; /* none while it waits in the pool, or if it never left it */
 	enum child_kind kind;
-	uint32_t index;
+	uint32_t index; /* into the lists of `by` */
+	uint32_t ordered; /* the index that the order for it had, which the broker is told */
 	uint64_t workspace; /* that it shows, and holds; 0: none */
 	struct launch *launch;
 	struct uid_claim uid;
@@ -51,6 +52,7 @@ struct generation {
 	const struct conf_namespace *config;
 	struct conf_namespace *owned; /* the same, or NULL: it is borrowed */
 	struct pool *pool;
+	uint64_t *since; /* of each line of the pool: the generation that made it as it is */
 	unsigned children; /* made by it, and not reaped */
 	bool named;	   /* the broker may */
 	TAILQ_ENTRY(generation) link;
@@ -89,6 +91,9 @@ struct child *child_of_entry(const struct pool_entry *e);
 void child_log_off(const struct child *c);
 /* Nobody else hears of one that had no session yet. */
 void child_log_warm_exit(const struct child *c, const struct exit_facts *exit);
+
+/* Has a number of its own, whatever its index: one for all sessions. */
+bool child_is_shared(const struct child *c);
 
 /* children_config.c.  The one of that number which the broker may name, or NULL. */
 struct generation *generation_find(const struct children *ch, uint64_t number);

@@ -202,6 +202,61 @@ compare_list(const struct comparer *k, const struct conf_field *f, const struct 
 		compare_item(k, f, item, find(s, a, id_of(s, item)), CONF_NEW);
 }
 
+/* ---- what makes processes ----------------------------------------------------------- */
+
+/* In both it means the same, down to what it is derived from; built in, it always does. */
+static bool
+same_profile(const char *name, const struct conf_namespace *a, const struct conf_namespace *b)
+{
+	const struct conf_section *s = conf_list_section(&conf_root, "profiles");
+	const struct conf_profile *pa, *pb;
+
+	for (;; name = pa->base) {
+		pa = find(s, (const struct conf_list *)(const void *)&a->profiles, name);
+		pb = find(s, (const struct conf_list *)(const void *)&b->profiles, name);
+		if (!pa || !pb)
+			return pa == pb;
+		if (!same_section(s, pa, pb))
+			return false;
+	}
+}
+
+/* The place of one that is as `row` in `list`; SIZE_MAX: none is. */
+static size_t
+same_row(const char *key, const void *row, const struct conf_list *list)
+{
+	const struct conf_section *s = conf_list_section(&conf_root, key);
+	const char *found = find(s, list, id_of(s, row));
+
+	return found && same_section(s, row, found)
+		   ? (size_t)(found - (const char *)list->v) / s->size
+		   : SIZE_MAX;
+}
+
+size_t
+conf_same_runtime(
+    const struct conf_namespace *c, size_t i, const struct conf_namespace *other)
+{
+	const struct conf_runtime *t = &c->runtimes.v[i];
+
+	return same_profile(t->profile, c, other)
+		   ? same_row("runtimes", t,
+			 (const struct conf_list *)(const void *)&other->runtimes)
+		   : SIZE_MAX;
+}
+
+size_t
+conf_same_provider(
+    const struct conf_namespace *c, size_t i, const struct conf_namespace *other)
+{
+	const struct conf_provider *p = &c->providers.v[i];
+
+	return same_profile(p->profile, c, other)
+		   ? same_row("providers", p,
+			 (const struct conf_list *)(const void *)&other->providers)
+		   : SIZE_MAX;
+}
+
 /* ---- the whole --------------------------------------------------------------------- */
 
 static void

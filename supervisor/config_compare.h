@@ -37,6 +37,15 @@ typedef void conf_change_fn(const struct conf_change *c, void *arg);
 void conf_compare(const struct conf_namespace *a, const struct conf_namespace *b,
     conf_change_fn *fn, void *arg);
 
+/*
+ * Which runtime (provider) of `other` makes the very processes that the `i`-th of `c` makes: of
+ * its id, and with the same row and profile.  SIZE_MAX: none does.  Both are complete.
+ */
+size_t conf_same_runtime(
+    const struct conf_namespace *c, size_t i, const struct conf_namespace *other);
+size_t conf_same_provider(
+    const struct conf_namespace *c, size_t i, const struct conf_namespace *other);
+
 /* Gives `c` those of `running` whose change would need a restart.  0, or -ENOMEM. */
 int conf_keep(struct conf_namespace *c, const struct conf_namespace *running);
 

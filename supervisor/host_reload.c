@@ -39,15 +39,16 @@ host_reload(struct host *h, struct conf_namespace *c, uint64_t timeout_ms)
 		return -ESHUTDOWN;
 	if (!host_is_ready(h))
 		return -EAGAIN;
+	r = children_config_offer(h->children, h->generations, c);
+	if (r < 0)
+		return r;
 	facts.timeout_ms = timeout_ms;
 	facts.generation = h->generations;
+	facts.since = children_config_since(h->children);
 	fd = pack_sealed(c, &facts);
-	if (fd < 0)
+	if (fd < 0) {
+		children_config_drop(h->children);
 		return fd;
-	r = children_config_offer(h->children, h->generations, c);
-	if (r < 0) {
-		util_close(&fd);
-		return r;
 	}
 	h->offered = c;
 	h->offered_timeout_ms = timeout_ms;

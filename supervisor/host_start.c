@@ -118,8 +118,10 @@ service_explain(const struct service *s, enum layer layer, int error)
 static int
 start_broker_with(struct host *h, enum layer *ret_layer)
 {
-	cleanup_fd int config = pack_sealed(h->config, &h->o.facts);
+	cleanup_fd int config = -1;
 
+	h->o.facts.since = children_config_since(h->children);
+	config = pack_sealed(h->config, &h->o.facts);
 	*ret_layer = LAYER_PLAN;
 	if (config < 0)
 		return config;

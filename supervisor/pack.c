@@ -36,6 +36,16 @@ fill_sessions(struct msg_config_broker *m, const struct conf_namespace *c)
 	m->retentionMs = c->retention.time;
 }
 
+static void
+pack_ages(struct buf *b, const uint64_t *since, size_t n)
+{
+	size_t i;
+
+	pack_array(b, (uint32_t)n);
+	for (i = 0; i < n; i++)
+		pack_uint(b, since[i]);
+}
+
 static int
 pack_head(struct buf *out, const struct conf_namespace *c, const struct pack_facts *facts)
 {
@@ -58,16 +68,28 @@ pack_head(struct buf *out, const struct conf_namespace *c, const struct pack_fac
 		.generation = facts->generation,
 		.has_startedAt = true,
 		.startedAt = facts->now_ms,
+		.has_runtimesSince = facts->since != NULL,
+		.has_providersSince = facts->since != NULL,
 	};
-	struct buf namespaces = { 0 };
+	struct buf namespaces = { 0 }, runtimes = { 0 }, providers = { 0 };
 	int r;
 
 	if (facts->daemon)
 		fill_sessions(&m, c);
 	pack_words(&namespaces, &c->tool_namespaces);
 	m.toolNamespaces = buf_slice(&namespaces);
-	r = namespaces.failed ? -ENOMEM : protocol_notify(out, MSG_config_broker, &m);
+	if (facts->since) {
+		pack_ages(&runtimes, facts->since, c->runtimes.n);
+		pack_ages(&providers, facts->since + c->runtimes.n, c->providers.n);
+	}
+	m.runtimesSince = buf_slice(&runtimes);
+	m.providersSince = buf_slice(&providers);
+	r = namespaces.failed || runtimes.failed || providers.failed
+		? -ENOMEM
+		: protocol_notify(out, MSG_config_broker, &m);
 	buf_finish(&namespaces);
+	buf_finish(&runtimes);
+	buf_finish(&providers);
 	return r;
 }
 

@@ -21,6 +21,9 @@ struct pack_facts {
 	uint32_t operator_uid; /* D-18 */
 	const uint8_t *key; /* PACK_KEY bytes */
 	uint64_t generation; /* how many there were before it */
+	/* Of each runtime, then of each provider: the generation since which its processes have
+	 * been made as they are now; NULL: nothing is said. */
+	const uint64_t *since;
 };
 
 /*

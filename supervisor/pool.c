@@ -237,6 +237,24 @@ pool_destroy(struct pool *p)
 }
 
 void
+pool_go_on(struct pool *p, size_t line, struct pool *from, size_t from_line)
+{
+	struct line *to = &p->lines[line], *old = &from->lines[from_line];
+	struct pool_entry *e;
+
+	assert(line < p->n && from_line < from->n);
+	assert(to->have == 0 && to->want == old->want);
+	*to = *old;
+	TAILQ_INIT(&to->waiting);
+	while ((e = TAILQ_FIRST(&old->waiting))) {
+		leave(from, e);
+		e->line = line;
+		e->waits = true;
+		TAILQ_INSERT_TAIL(&to->waiting, e, link);
+	}
+}
+
+void
 pool_fill(struct pool *p)
 {
 	p->filling = true;

@@ -53,6 +53,12 @@ struct pool *pool_create(struct event_base *base, const unsigned *want, size_t n
 /* Only when nothing waits.  NULL is allowed. */
 void pool_destroy(struct pool *p);
 
+/*
+ * Lets a line of `p`, in which nothing waits, go on with what waits in a line of `from`, and with
+ * its deaths and pauses: it is the same line of another pool, and wants as many.
+ */
+void pool_go_on(struct pool *p, size_t line, struct pool *from, size_t from_line);
+
 /* From the loop on, until pool_drain().  Again is once. */
 void pool_fill(struct pool *p);
 /* Ends all that wait, and starts no more.  Again is once. */

@@ -145,6 +145,71 @@ class Takes(Case):
         wait_for(lambda: agents() and not agents() & after, "a third one")
         Turn(self, d).end()
 
+    def test_those_that_wait_and_are_as_they_were_wait_on(self):
+        first = dict(self.data["runtimes"][0], warm=1)
+        other = dict(first, id="b", warm=2, profile="mine",
+                     command=["python3", "/app/agent.py", "other"])
+        self.data["profiles"] = [{"id": "mine", "base": "interpreter", "pids": 50}]
+        self.data["runtimes"] = [first, other]
+        self.write()
+        d = Daemon(self)
+
+        def agents(word):
+            return {pid for pid in real.below(d.process.pid)
+                    if (real.proc_text(pid, "cmdline") or "").endswith(f"{word}\0")}
+
+        def waiting(word, n, but=frozenset()):
+            """`n` of them that are none of `but`."""
+            def look():
+                found = agents(word) - but
+                return found if len(found) == n else None
+            return wait_for(look, f"{n} of {word}")
+        mine, others = waiting("agent.py", 1), waiting("other", 2)
+        # They stand elsewhere, and what is not their own is another.
+        self.data["runtimes"] = [other, dict(first, env=["A=1"])]
+        self.data["grants"].append(grant("more", subject="agent:b"))
+        self.data["grants"].append(grant("docs", subject="agent:b", id="g-b"))
+        self.data["limits"]["max_steps"] = 5
+        self.reload(d)
+        waiting("agent.py", 1, but=mine)
+        self.assertEqual(agents("other"), others)
+        # One serves by what is in force now, and is replaced.
+        turn = Turn(self, d, "b")
+        self.assertTrue(turn.read("more/a.txt"))
+        new = waiting("other", 1, but=others)
+        turn.end()
+        kept = waiting("other", 2)
+        self.assertEqual((len(kept & others), kept - others), (1, new))
+        # Its profile is no longer the same.
+        self.data["profiles"][0]["pids"] = 51
+        self.reload(d)
+        waiting("other", 2, but=kept)
+        wait_for(lambda: not kept & agents("other"), "the end of those before")
+        Turn(self, d, "b").end()
+
+    def test_children_that_go_over_are_found_by_the_names_they_had(self):
+        d = Daemon(self)
+        turn = Turn(self, d)
+        self.assertTrue(turn.read())
+
+        def providers():
+            return {pid for pid in real.below(d.process.pid)
+                    if "/libexec/caisson-files" in (real.proc_text(pid, "cmdline") or "")}
+        for n in range(12):  # more than there may be configurations that something needs
+            self.data["providers"].insert(0, {"id": f"p{n}", "command": ["/bin/false"]})
+            self.data["runtimes"].insert(0, dict(self.data["runtimes"][0], id=f"r{n}"))
+            self.reload(d)
+            if n % 4 == 1:
+                for pid in providers():  # its death is told, and the next asked for
+                    os.kill(pid, signal.SIGKILL)
+                wait_for(lambda: turn.read() is True, "the next provider")
+        self.assertTrue(turn.read())
+        self.assertEqual(len(providers()), 1)
+        turn.end()
+        wait_for(lambda: not providers(), "the end of its session")
+        self.assertNotIn("asked for what no broker may", d.stderr())
+        Turn(self, d).end()
+
     def test_the_record_says_which_one_decided(self):  # D-12
         d = Daemon(self)
         self.data["grants"] = [grant(), grant("more")]

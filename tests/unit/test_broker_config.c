@@ -316,6 +316,61 @@ START_TEST(tools_are_found_by_their_whole_name)
 }
 END_TEST
 
+/* Since when each row has been so is known, and is no other configuration. */
+START_TEST(what_has_long_been_so_is_told_and_changes_no_digest)
+{
+	struct draft *d = draft_create();
+	struct config *c, *plain;
+
+	d->broker.has_generation = true;
+	d->broker.generation = 5;
+	plain = read_draft(d);
+	ck_assert_uint_eq(plain->runtimes[0].since + plain->runtimes[1].since, 10);
+	ck_assert_uint_eq(plain->providers[0].since + plain->providers[1].since, 10);
+	d->broker.has_runtimesSince = d->broker.has_providersSince = true;
+	d->broker.runtimesSince = json_value(&d->more, "[0,5]");
+	d->broker.providersSince = json_value(&d->namespaces, "[3,4]");
+	c = read_draft(d);
+	ck_assert_uint_eq(c->runtimes[0].since, 0);
+	ck_assert_uint_eq(c->runtimes[1].since, 5);
+	ck_assert_uint_eq(c->providers[0].since, 3);
+	ck_assert_uint_eq(c->providers[1].since, 4);
+	ck_assert_mem_eq(c->digest, plain->digest, sizeof(c->digest));
+	config_release(c);
+	config_release(plain);
+	draft_destroy(d);
+}
+END_TEST
+
+START_TEST(since_when_is_said_of_each_row_and_never_of_the_future)
+{
+	static const char *const rows[] = { "[]", "[0]", "[0,1,2]", "[0,6]", "[4611686018427387904,0]",
+		"['0','1']", "[0,null]", "[[0],1]", "[-1,0]" };
+	struct fault fault;
+	const char *row;
+	size_t i;
+
+	for (i = 0; i < 2 * countof(rows); i++) {
+		struct draft *d = draft_create();
+		struct config *c = NULL;
+		struct buf b = { 0 };
+		struct slice list = json_value(&d->more, rows[i / 2]);
+
+		d->broker.has_generation = true;
+		d->broker.generation = 5;
+		d->broker.has_runtimesSince = i % 2 == 0;
+		d->broker.has_providersSince = i % 2 == 1;
+		d->broker.runtimesSince = d->broker.providersSince = list;
+		draft_pack(d, &b);
+		ck_assert_msg(
+		    read_bytes(b.p, b.n, &c, &fault, &row) == -EINVAL, "%s", rows[i / 2]);
+		ck_assert_str_eq(fault.field, i % 2 == 0 ? "runtimesSince" : "providersSince");
+		buf_finish(&b);
+		draft_destroy(d);
+	}
+}
+END_TEST
+
 START_TEST(an_empty_configuration_is_one)
 {
 	struct draft *d = draft_create();
@@ -709,6 +764,8 @@ main(void)
 	tcase_add_test(good, a_good_configuration_is_read_whole);
 	tcase_add_test(good, what_was_read_can_be_decided_with);
 	tcase_add_test(good, tools_are_found_by_their_whole_name);
+	tcase_add_test(good, what_has_long_been_so_is_told_and_changes_no_digest);
+	tcase_add_test(good, since_when_is_said_of_each_row_and_never_of_the_future);
 	tcase_add_test(good, an_empty_configuration_is_one);
 	tcase_add_test(good, a_ceiling_stands_before_grants_or_behind_them);
 	tcase_add_test(good, a_second_reader_begins_at_the_beginning);

@@ -217,6 +217,57 @@ START_TEST(elements_go_by_their_id)
 }
 END_TEST
 
+#define PROFILES                                                                                \
+	"profiles:\n  - { id: base, base: native, pids: 9 }\n"                                 \
+	"  - { id: mine, base: base }\n  - { id: other, base: native, pids: 7 }\n"
+#define PROVIDERS "providers:\n  - { id: q, command: [x] }\n  - { id: p, command: [x] }\n"
+#define RUNTIMES                                                                                \
+	"runtimes:\n  - { id: z, command: [x] }\n  - { id: a, command: [x], profile: mine }\n"
+
+START_TEST(a_row_makes_the_same_processes_only_with_the_same_profile)
+{
+	static const struct {
+		const char *after;
+		size_t runtime, provider; /* where the second of each is found */
+		const char *why;
+	} rows[] = {
+		{ HEAD PROFILES PROVIDERS RUNTIMES, 1, 1, "nothing is different" },
+		{ HEAD "purpose: x\nlimits: { max_steps: 3 }\n" PROFILES PROVIDERS RUNTIMES
+			"grants: []\ntools:\n  - { name: t, provider: p, namespace: n, effect: "
+			"read, description: d, input: { type: object }, requires: { action: r, "
+			"resource: { namespace: n, path: x } } }\n",
+		    1, 1, "nothing that a process is made of" },
+		{ HEAD PROFILES "providers:\n  - { id: p, command: [x] }\n"
+				"runtimes:\n  - { id: a, command: [x], profile: mine }\n",
+		    0, 0, "it stands elsewhere" },
+		{ HEAD "profiles:\n  - { id: base, base: native, pids: 8 }\n"
+		       "  - { id: mine, base: base }\n" PROVIDERS RUNTIMES,
+		    SIZE_MAX, 1, "the base of its profile is another" },
+		{ HEAD "profiles:\n  - { id: base, base: native, pids: 9 }\n"
+		       "  - { id: mine, base: base, tmp: 1MiB }\n" PROVIDERS RUNTIMES,
+		    SIZE_MAX, 1, "its profile is another" },
+		{ HEAD "profiles:\n  - { id: base, base: native, pids: 9 }\n"
+		       "  - { id: mine, base: base }\n" PROVIDERS RUNTIMES,
+		    1, 1, "another profile is gone" },
+		{ HEAD PROFILES "providers:\n  - { id: p, command: [x], scope: shared }\n"
+				"runtimes:\n  - { id: a, command: [x], profile: mine, env: [A=1] }\n",
+		    SIZE_MAX, SIZE_MAX, "the rows are others" },
+		{ HEAD PROFILES "providers:\n  - { id: r, command: [x] }\n"
+				"runtimes:\n  - { id: b, command: [x], profile: mine }\n",
+		    SIZE_MAX, SIZE_MAX, "ids of nobody" },
+		{ HEAD, SIZE_MAX, SIZE_MAX, "all are gone" },
+	};
+
+	for (size_t i = 0; i < countof(rows); i++) {
+		read_one(HEAD PROFILES PROVIDERS RUNTIMES, &a);
+		read_one(rows[i].after, &b);
+		ck_assert_msg(conf_same_runtime(&a, 1, &b) == rows[i].runtime, "%s", rows[i].why);
+		ck_assert_msg(
+		    conf_same_provider(&a, 1, &b) == rows[i].provider, "%s", rows[i].why);
+	}
+}
+END_TEST
+
 START_TEST(what_no_file_holds_is_no_change)
 {
 	const struct conf_section *s = conf_list_section(&conf_root, "grants");
@@ -248,6 +299,7 @@ suite(void)
 	tcase_add_test(tc, a_gateway_keeps_its_listeners_until_a_restart);
 	tcase_add_test(tc, every_word_of_an_element_is_seen);
 	tcase_add_test(tc, elements_go_by_their_id);
+	tcase_add_test(tc, a_row_makes_the_same_processes_only_with_the_same_profile);
 	tcase_add_test(tc, what_no_file_holds_is_no_change);
 	suite_add_tcase(s, tc);
 	return s;

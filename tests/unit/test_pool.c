@@ -332,6 +332,37 @@ START_TEST(a_drained_pool_starts_nothing_whatever_dies)
 }
 END_TEST
 
+/* As when a configuration follows in which one line is as it was, and stands elsewhere. */
+START_TEST(a_line_goes_on_in_another_pool_with_all_that_it_had)
+{
+	const unsigned want[2] = { 1, 3 };
+	struct pool *next;
+	unsigned i;
+
+	create(2, 3, 1);
+	pool_fill(pool);
+	ticks(10);
+	for (i = 0; i < START_DEATHS_MAX; i++)
+		ck_assert(!pool_died(pool, 1));
+	next = pool_create(base, want, 2, &handler, &base);
+	ck_assert_ptr_nonnull(next);
+	pool_go_on(next, 1, pool, 1);
+	pool_drain(pool);
+	ck_assert_uint_eq(ended, 3); /* of the two others */
+	ck_assert_ptr_null(pool_take(pool, 1));
+	pool_destroy(pool);
+	pool = next;
+	pool_fill(pool);
+	ticks(10);
+	ck_assert_uint_eq(nmade, 7); /* the one that the other line wants */
+	ck_assert(pool_take(pool, 1) == &made[2] && !made[2].waits);
+	ck_assert(pool_lost(pool, &made[3], true)); /* one death too many */
+	ck_assert(pool_refuses(pool, 1) > 0 && pool_refuses(pool, 0) == 0);
+	destroy();
+	ck_assert_uint_eq(ended, 5);
+}
+END_TEST
+
 START_TEST(a_drain_with_a_pause_running_cancels_it)
 {
 	create(1, 0, 0);
@@ -415,6 +446,7 @@ main(void)
 	tcase_add_test(t, a_success_in_between_takes_no_death_back);
 	tcase_add_test(t, deaths_far_apart_are_never_too_many);
 	tcase_add_test(t, a_drained_pool_starts_nothing_whatever_dies);
+	tcase_add_test(t, a_line_goes_on_in_another_pool_with_all_that_it_had);
 	tcase_add_test(t, a_drain_with_a_pause_running_cancels_it);
 	tcase_add_loop_test(t, any_sequence_keeps_the_bounds, 0, 10);
 	suite_add_tcase(s, t);
