@@ -58,7 +58,7 @@ class Case(unittest.TestCase):
                 loop.close()
             gc.collect()
         self.assertEqual(faults, [])
-        self.assertEqual([str(w.message) for w in warned if "server" not in str(w.message)], [])
+        self.assertEqual([str(w.message) for w in warned], [])
         return result
 
     def session_test(self, test, *scripts):
