@@ -80,6 +80,13 @@ async def cancelled(task):
     assert task.cancelled(), task
 
 
+async def turn():
+    """Lets the loop look once at all that it has."""
+    done = asyncio.get_running_loop().create_future()
+    done.get_loop().call_soon(done.set_result, None)
+    await done
+
+
 async def until(condition, session):
     while not condition():
         await session._connection.changed.wait()
@@ -112,7 +119,7 @@ class Cancellation(Case):
                 task = asyncio.ensure_future(receive())
                 for _ in range(dice.randrange(6)):
                     go.release()
-                    await asyncio.sleep(dice.choice((0, 0, 0.001)))
+                    await turn()
                 task.cancel()
                 await asyncio.wait({task})
             self.assertEqual(taken, list(range(2, total + 1)))
@@ -324,7 +331,7 @@ class Loops(Case):
                 with contextlib.suppress(UsageError):  # the other has the last
                     async for e in session.receive():
                         taken.append(e.sequence)
-                        await asyncio.sleep(0)
+                        await turn()
             await asyncio.gather(some(), some())
             self.assertEqual(sorted(taken), list(range(2, 101)))
 
@@ -396,7 +403,7 @@ class Loops(Case):
         async def test(session):
             await session.send(shell="yes")
             await until(lambda: session._exchange.full, session)
-            await asyncio.sleep(0)
+            await turn()
             self.assertLess(session._exchange.queued, _exchange.QUEUE_MAX + (1 << 20))
             taken = [e.sequence async for e in session.receive()]
             self.assertEqual(taken, list(range(2, total + 3)))
