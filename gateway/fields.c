@@ -1,7 +1,9 @@
 #include "gateway/fields.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "common/request_key.h"
 #include "gateway/websocket.h"
@@ -103,6 +105,40 @@ fields_origin_is_ours(const struct request *r)
 	snprintf(ours, sizeof(ours), "%s://%.*s", r->secure ? "https" : "http", (int)r->host.n,
 	    (const char *)r->host.p);
 	return http_is(origin, ours);
+}
+
+/* Takes ":PORT" off the end, if it is there. */
+static struct slice
+without_port(struct slice host)
+{
+	size_t n = host.n;
+
+	while (n > 0 && host.p[n - 1] >= '0' && host.p[n - 1] <= '9')
+		n--;
+	if (n > 0 && n < host.n && host.p[n - 1] == ':')
+		host.n = n - 1;
+	return host;
+}
+
+bool
+fields_host_is_bound(const struct request *r)
+{
+	char text[INET6_ADDRSTRLEN];
+	struct slice host = without_port(r->host);
+	struct in6_addr address;
+	int family = AF_INET;
+
+	if (r->host.n == 0 || http_is(host, "localhost"))
+		return true;
+	if (host.n > 2 && host.p[0] == '[' && host.p[host.n - 1] == ']') {
+		family = AF_INET6;
+		host = (struct slice){ host.p + 1, host.n - 2 };
+	}
+	if (host.n >= sizeof(text))
+		return false;
+	memcpy(text, host.p, host.n);
+	text[host.n] = '\0';
+	return inet_pton(family, text, &address) == 1;
 }
 
 /* ---- keys and traces -------------------------------------------------------------------- */

@@ -24,6 +24,13 @@ int fields_proof(const struct request *r, bool socket, struct proof *ret);
  * the request has an Origin that is not scheme://Host. */
 bool fields_origin_is_ours(const struct request *r);
 
+/*
+ * Is the Host header localhost or an address, with a port or without, or absent?  A name would
+ * be that of a browser's page, whose owner may have pointed it here since (DNS rebinding): it
+ * may read nothing for which no proof is asked.
+ */
+bool fields_host_is_bound(const struct request *r);
+
 /* The trace id, 32 hexadecimal digits, out of a W3C traceparent.  False if it is none. */
 bool fields_traceparent(struct slice value, struct slice *ret_trace);
 /* The same of the request's header: 1; 0: it has none; -EINVAL: it is none, or stands twice. */

@@ -6,6 +6,7 @@
 #include "common/link.h"
 #include "common/util.h"
 #include "gateway/accept.h"
+#include "gateway/fields.h"
 #include "gateway/metrics.h"
 
 #define ANSWER_MS 2000 /* that the broker has */
@@ -172,7 +173,10 @@ monitor_on_request(struct conn *c, const struct request *r)
 {
 	bool health = is_at(r, "healthz");
 
-	if (!health && !is_at(r, "readyz") && !is_at(r, "metrics"))
+	if (!fields_host_is_bound(r) || !fields_origin_is_ours(r))
+		conn_refuse(c, 403, "permission_denied",
+		    slice_of("a page may not ask: others say localhost or an address as Host"));
+	else if (!health && !is_at(r, "readyz") && !is_at(r, "metrics"))
 		conn_refuse(c, 404, "not_found", slice_of("there is nothing at this path"));
 	else if (r->method != HTTP_GET && r->method != HTTP_HEAD)
 		conn_refuse_method(c, "GET, HEAD");

@@ -81,6 +81,22 @@ class Monitor(unittest.TestCase):
                 for path in ("/healthz", "/readyz", "/metrics"):
                     self.assertEqual(client.get(path).status, 404, path)
 
+    def test_a_page_whose_name_points_here_reads_nothing(self):
+        """A browser sends the name that its page came from, wherever that points by now."""
+        def ask(client, path, host, more=""):
+            return client.send(f"GET {path} HTTP/1.1\r\nHost: {host}\r\n{more}\r\n".encode()).response()
+
+        with Host() as host, host.connect(1) as client:
+            port = host.addresses[1][1]
+            for path in ("/metrics", "/healthz", "/readyz", "/nothing"):
+                answer = ask(client, path, f"evil.example:{port}")
+                self.assertEqual(answer.status, 403, path)
+                self.assertIn(b"localhost", answer.body)
+                self.assertEqual(ask(client, path, f"127.0.0.1:{port}", "Origin: http://evil.example\r\n").status, 403)
+            for name in (f"127.0.0.1:{port}", f"localhost:{port}", "[::1]:9100"):
+                self.assertEqual(ask(client, "/healthz", name).status, 200, name)
+            self.assertTrue(host.dialed.empty())
+
     def test_it_is_ready_when_the_broker_answers_and_only_then(self):
         with Host() as host, host.connect(1) as client:
             host.dial_fault = errno.EAGAIN  # there is no broker

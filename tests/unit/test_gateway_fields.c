@@ -109,6 +109,49 @@ START_TEST(an_origin_is_ours_whole_or_not)
 END_TEST
 
 static const struct {
+	const char *host;
+	bool bound; /* to no name that its owner may point elsewhere */
+} hosts[] = {
+	{ "", true }, /* HTTP/1.0 */
+	{ "localhost", true },
+	{ "LOCALHOST:9100", true },
+	{ "127.0.0.1", true },
+	{ "127.0.0.1:9100", true },
+	{ "10.1.2.3:9100", true },
+	{ "[::1]", true },
+	{ "[::1]:9100", true },
+	{ "[fe80::1]:1", true },
+	{ "evil.example", false },
+	{ "evil.example:9100", false },
+	{ "localhost.evil.example", false },
+	{ "evil.localhost", false },
+	{ "localhos", false },
+	{ "localhost:", false },
+	{ "localhost:x", false },
+	{ "localhost:1:2", false },
+	{ "127.0.0.1.evil.example:9100", false },
+	{ "127.0.0.1:", false },
+	{ "127.1", false },
+	{ "2130706433", false },
+	{ "::1", false },
+	{ "[::1", false },
+	{ "[::1]x", false },
+	{ "[::1].evil.example", false },
+	{ "[evil.example]:1", false },
+	{ "[]", false },
+	{ ":9100", false },
+	{ "[1111:2222:3333:4444:5555:6666:7777:8888:9999:aaaa:bbbb:cccc:dddd]", false },
+};
+
+START_TEST(a_host_is_localhost_or_an_address_or_nobodys)
+{
+	struct request r = { .host = slice_of(hosts[_i].host) };
+
+	ck_assert_msg(fields_host_is_bound(&r) == hosts[_i].bound, "%s", hosts[_i].host);
+}
+END_TEST
+
+static const struct {
 	const char *value, *trace;
 } traces[] = {
 	{ "00-" ID16 ID16 "-" ID16 "-01", ID16 ID16 },
@@ -309,6 +352,8 @@ main(void)
 
 	tcase_add_loop_test(t, a_proof_is_a_token_or_a_certificate, 0, (int)countof(proofs));
 	tcase_add_loop_test(t, an_origin_is_ours_whole_or_not, 0, (int)countof(origins));
+	tcase_add_loop_test(
+	    t, a_host_is_localhost_or_an_address_or_nobodys, 0, (int)countof(hosts));
 	tcase_add_loop_test(t, a_trace_has_the_form_of_the_w3c, 0, (int)countof(traces));
 	tcase_add_test(t, what_stands_twice_is_refused);
 	tcase_add_loop_test(t, a_number_is_digits_within_its_bound, 0, (int)countof(numbers));
