@@ -32,7 +32,8 @@ enum control_verb {
 	CONTROL_REFUSED,
 	CONTROL_EXIT, /* session, kind, index, exit: gone, and reaped */
 	CONTROL_PING, /* answer with CONTROL_PONG, or be killed */
-	CONTROL_SHUTDOWN, /* settle what is open, then end */
+	/* settle what is open, then end; count: to the gateway, ms that the broker has for it */
+	CONTROL_SHUTDOWN,
 	CONTROL_NO_SEGMENT, /* error: errno: the segment asked for cannot be made */
 	/* fd: sealed memfd of process.row frames; none, and error, if it cannot be made */
 	CONTROL_PROCESSES,

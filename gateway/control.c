@@ -14,8 +14,8 @@
 
 /* Wishes that the supervisor has not answered; it kills who asks for more at once. */
 #define DIALS_MAX 32
-/* How long clients may take to part after a shutdown was asked for. */
-#define LEAVE_MS 5000
+/* How long clients may take to part at a shutdown, once the broker has said its last. */
+#define PART_MS 2000
 
 static void
 lose(struct gateway *g)
@@ -151,27 +151,44 @@ say_settled(struct gateway *g)
 	tell(g, &c);
 }
 
-void
-gateway_control_settle(struct gateway *g)
-{
-	if (g->leaving && TAILQ_EMPTY(&g->conns))
-		say_settled(g);
-}
-
 static void
 on_leave_timeout(void *arg)
 {
 	say_settled(arg);
 }
 
+/* Nothing later than this; a time that was set before may be earlier. */
 static void
-handle_shutdown(struct gateway *g)
+leave_by(struct gateway *g, uint64_t at_ms)
 {
+	if (!g->settled && (g->leave.at_ms == 0 || at_ms < g->leave.at_ms))
+		alarm_set(g->alarms, &g->leave, at_ms);
+}
+
+void
+gateway_control_settle(struct gateway *g)
+{
+	if (!g->leaving)
+		return;
+	if (TAILQ_EMPTY(&g->conns)) {
+		say_settled(g);
+	} else if (!g->parting && g->uplinks == 0) {
+		g->parting = true;
+		leave_by(g, clock_ms() + PART_MS);
+	}
+}
+
+/* The broker has until then to settle what clients wait for. */
+static void
+handle_shutdown(struct gateway *g, const struct control *c)
+{
+	uint64_t grace_ms = c->count < UINT32_MAX ? c->count : UINT32_MAX;
+
 	if (g->leaving)
 		return;
 	g->leaving = true;
 	g->leave = (struct alarm){ .fn = on_leave_timeout, .arg = g };
-	alarm_set(g->alarms, &g->leave, clock_ms() + LEAVE_MS);
+	leave_by(g, clock_ms() + grace_ms + PART_MS);
 	acceptors_stop(g);
 	conns_leave(g);
 	gateway_control_settle(g);
@@ -189,7 +206,7 @@ handle_control(struct gateway *g, const struct control *c, int fd)
 		tell(g, &pong);
 		break;
 	case CONTROL_SHUTDOWN:
-		handle_shutdown(g);
+		handle_shutdown(g, c);
 		break;
 	case CONTROL_CONFIG:
 		handle_config(g, c, fd);

@@ -69,8 +69,10 @@ struct gateway {
 	struct dial_list dials; /* in the order of their wishes */
 	uint32_t last_dial;
 	unsigned dials_sent;
+	unsigned uplinks; /* that clients have and the broker has not ended (uplink.c) */
 	struct alarm leave; /* bounds the shutdown */
 	bool leaving; /* shutdown: no new connection, and each ends when it is at rest */
+	bool parting; /* ... and nothing waits for the broker any more */
 	bool settled;
 	bool lost; /* the supervisor is gone */
 };

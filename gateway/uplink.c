@@ -62,6 +62,7 @@ end(struct uplink *u, struct slice code, struct slice message)
 	if (u->state == UPLINK_OVER || u->handler == NULL)
 		return;
 	u->state = UPLINK_OVER;
+	u->gateway->uplinks--;
 	u->handler->on_end(u, code, message, u->arg);
 }
 
@@ -171,6 +172,7 @@ uplink_open(struct gateway *g, const struct proof *proof, const struct uplink_ha
 	print_proof(proof, u->print);
 	u->dial.fn = on_dialed;
 	u->dial.arg = u;
+	g->uplinks++;
 	gateway_dial(g, &u->dial);
 	return u;
 }
@@ -180,6 +182,8 @@ uplink_close(struct uplink *u)
 {
 	if (u == NULL)
 		return;
+	if (u->state != UPLINK_OVER)
+		u->gateway->uplinks--;
 	u->handler = NULL;
 	gateway_dial_cancel(u->gateway, &u->dial);
 	if (u->link != NULL)

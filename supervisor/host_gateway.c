@@ -129,7 +129,8 @@ gateway_finish(struct host *h)
 void
 gateway_shutdown(struct host *h)
 {
-	struct control m = { .verb = CONTROL_SHUTDOWN };
+	struct control m = { .verb = CONTROL_SHUTDOWN,
+		.count = (uint64_t)h->config->limits.shutdown_grace };
 
 	event_del(h->gateway.again);
 	peer_send(h->services[GATEWAY].peer, &m, NULL, 0);

@@ -131,6 +131,11 @@ class Birth(Lab):
         self.assertEqual(row["descriptors"]["handed"], ["null", "null", "log", "control", "listening", "config"])
         self.assertEqual(row["pid"], d.service("gateway"))
 
+    def test_at_the_end_it_is_told_how_long_the_broker_has(self):
+        self.daemon()
+        self.d.end()
+        self.assertIn("shutdown within 20000 ms", self.d.stderr())  # limits.shutdown_grace
+
     def test_an_address_that_is_taken_is_named(self):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))

@@ -10,7 +10,7 @@ import tempfile
 import threading
 import unittest
 
-from gateway_host import certificate, trusting
+from gateway_host import SETTLED, SHUTDOWN, certificate, trusting
 from gateway_lab import BASE, FOREIGN, Lab, ONE, TOKEN, TRACE, TRACEPARENT
 from wire import Closed, TIMEOUT, program
 
@@ -513,6 +513,43 @@ class Transports(unittest.TestCase):
                         self.assertEqual(ws.response.status, 101)
                         ws.run()
                         self.assertEqual([v["sequence"] for v in ws.until("completed")], [1, 2, 3])
+
+
+class Leaving(Case):
+    OLD_BOUND = 6  # seconds: longer than any fixed time that clients get to part
+
+    def test_what_the_broker_still_settles_is_waited_for(self):
+        started = self.running()
+        with self.lab.socket() as ws, self.lab.socket() as idle:
+            ws.run("sleep", "60")
+            link, operation = started.get(timeout=TIMEOUT)
+            self.lab.tell(verb=SHUTDOWN, count=600000)
+            self.assertEqual(idle.closed()[0], 1012)
+            with self.assertRaises(queue.Empty):
+                self.lab.messages.get(timeout=self.OLD_BOUND)
+            self.lab.event(link, operation, 2, "failed", body={"code": "canceled", "message": "the end"})
+            self.assertEqual(ws.until("event", "failed")[-1]["type"], "failed")
+            self.assertEqual(ws.closed()[0], 1012)
+            ws.raw.send_frame(8, b"\x03\xf4")
+        self.lab.expect(SETTLED)
+
+    def test_clients_that_do_not_part_are_not_waited_for_once_the_broker_is_gone(self):
+        started = self.running()
+        with self.lab.socket() as ws:
+            ws.run("sleep", "60")
+            link, _ = started.get(timeout=TIMEOUT)
+            self.lab.tell(verb=SHUTDOWN, count=1 << 62)
+            self.lab.ping()
+            link.sock.shutdown(socket.SHUT_RDWR)
+            self.lab.expect(SETTLED)
+
+    def test_a_broker_that_does_not_settle_has_its_time_and_no_more(self):
+        started = self.running()
+        with self.lab.socket() as ws:
+            ws.run("sleep", "60")
+            started.get(timeout=TIMEOUT)
+            self.lab.tell(verb=SHUTDOWN, count=1)
+            self.lab.expect(SETTLED)
 
 
 if __name__ == "__main__":

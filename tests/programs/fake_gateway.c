@@ -79,6 +79,7 @@ hear_one(struct control *c, int *ret_fd)
 		tell(&answer);
 		return false;
 	case CONTROL_SHUTDOWN:
+		fprintf(stderr, "shutdown within %llu ms\n", (unsigned long long)c->count);
 		answer.verb = CONTROL_SETTLED;
 		tell(&answer);
 		return false;
