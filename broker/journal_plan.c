@@ -16,12 +16,12 @@
 /*
  * Test builds only: a disk that fails by plan.  CAISSON_JOURNAL_PLAN is a list such as
  *
- *	write:3=ENOSPC write:5=short sync:2=EIO sync:4=stall sync:5=stall/1500
+ *	write:3=ENOSPC write:5=short sync:2=EIO sync:4=stall sync:5=stall/1500 sync:6=held/7
  *
  * The third write fails, of the fifth all but the last byte arrive, the second sync fails,
- * the fourth never ends, the fifth ends after 1500 ms.  `0` in place of a number means every
- * one.  Writes are counted by the loop's thread and syncs by the other: no lock is needed.
- * With a plan, an outcome waits for the next write however long that takes: a test that
+ * the fourth never ends, the fifth ends after 1500 ms, the sixth once descriptor 7 has an end
+ * of file.  `0` in place of a number means every one.  Writes are counted by the loop's
+ * thread and syncs by the other: no lock is needed.  With a plan, an outcome waits for the next write however long that takes: a test that
  * counts must not count how fast the machine is.
  */
 #define PLAN_ENV "CAISSON_JOURNAL_PLAN"
@@ -96,6 +96,15 @@ stall(const char *text)
 	pthread_mutex_unlock(&lock);
 }
 
+static void
+hold(const char *fd)
+{
+	char byte;
+
+	while (read((int)strtol(fd, NULL, 10), &byte, 1) > 0)
+		continue;
+}
+
 static int
 plan_sync(int fd)
 {
@@ -104,6 +113,8 @@ plan_sync(int fd)
 
 	if (is_planned(text, "stall"))
 		stall(text + strlen("stall"));
+	if (is_planned(text, "held/"))
+		hold(text + strlen("held/"));
 	errno = planned_error(text);
 	return errno ? -1 : fdatasync(fd);
 }

@@ -152,9 +152,29 @@ class Child:
             pass  # the broker is gone
 
 
+class Hold:
+    """Until when a sync takes that is planned as `text` (broker/journal_plan.c); `host` are the
+    members of its Host, to whom a sync may take that long."""
+
+    PATIENCE_MS = 5000
+
+    def __init__(self, test):
+        self.fd, self._end = os.pipe()
+        self.text = f"held/{self.fd}"
+        self.host = {"pass_fds": [self.fd], "killGraceMs": self.PATIENCE_MS}
+        test.addCleanup(os.close, self.fd)
+        test.addCleanup(self.release)
+
+    def release(self):
+        if self._end is not None:
+            os.close(self._end)
+        self._end = None
+
+
 class Host:
     def __init__(self, worker=None, provider=None, command=None, segment=None, state=None,
-                 auto_segment=True, program_path=None, env=(), files=None, **config):
+                 auto_segment=True, program_path=None, env=(), files=None, pass_fds=(),
+                 **config):
         self.functions = {TURN: worker, PROVIDER: provider, COMMAND: command, FILES: files}
         self.workspaces, self.dropped = [], []
         self.workspace_error = 0
@@ -184,7 +204,7 @@ class Host:
         self.log = tempfile.TemporaryFile()
         self.process = subprocess.Popen([program_path or program("caisson-broker")],
                                         preexec_fn=place,
-                                        pass_fds=(3, 4), close_fds=True, stderr=self.log,
+                                        pass_fds=(3, 4, *pass_fds), close_fds=True, stderr=self.log,
                                         env={"ASAN_OPTIONS": "detect_leaks=1", **dict(env)})
         for fd in (*high, memory):
             os.close(fd)

@@ -12,7 +12,7 @@ import unittest
 
 import test_audit
 import test_takeover
-from broker_host import Host, grant, ok, runtime, serve
+from broker_host import Hold, Host, grant, ok, runtime, serve
 from test_grants import (Case, DOCS, TOOLS, TREE, below, ids, issue, listed, reads, refused)
 from test_outage import PLAN, STOPS, walk
 from wire import Closed, TIMEOUT
@@ -394,9 +394,9 @@ class Interleaved(Case):
 
     def test_a_call_whose_record_waits_for_the_disk(self):
         # accepted, admission, decision: the third sync is the call's
-        effects = []
+        effects, hold = [], Hold(self)
         host = self.host(reads("docs/a"), serve(lambda p: effects.append(p) or ok()),
-                         program_path=str(STOPS), env={PLAN: "sync:3=stall/500"})
+                         program_path=str(STOPS), env={PLAN: f"sync:3={hold.text}"}, **hold.host)
         client, other = host.client(), host.client()
         client.submit()
         deadline = time.monotonic() + TIMEOUT
@@ -404,8 +404,11 @@ class Interleaved(Case):
                    "call" in r]:
             self.assertLess(time.monotonic(), deadline)
             host.round()
-        answer = other.call("grant.revoke", id="g-docs")
-        self.assertEqual(answer["dispatched"], [])
+        msgid = other.request("grant.revoke", id="g-docs")
+        host.round()
+        hold.release()
+        error, answer = other.expect_reply(msgid)
+        self.assertEqual((error, answer["dispatched"]), (None, []))
         self.assertEqual(client.finish()["body"]["turn"]["output"], ["no_matching_grant"])
         self.assertEqual(effects, [])
 

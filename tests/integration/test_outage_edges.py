@@ -4,10 +4,11 @@ import os
 import pathlib
 import select
 import threading
+import time
 import unittest
 
 import wire
-from broker_host import DONE, runtime
+from broker_host import DONE, Hold, runtime
 from test_outage import STOPS, stopped
 
 TIMEOUT = 300
@@ -17,15 +18,22 @@ BLOCK = 1 << 20  # EVENT_BLOCK
 @unittest.skipUnless(STOPS.exists(), "build/stops is not built (make stops)")
 class Edges(unittest.TestCase):
     def test_an_operation_that_ends_before_it_is_accepted_is_told_both(self):  # D-2
-        """Its first sync stalls, a write of another's fails, its deadline passes: its ending
+        """Its first sync is held, a write of another's fails, its deadline passes: its ending
         is refused while its admission is still on its way."""
-        with stopped(lambda child: None, "sync:1=stall/1500 write:4=EIO",
-                     killGraceMs=5000) as host:
+        hold = Hold(self)
+        with stopped(lambda child: None, f"sync:1={hold.text} write:4=EIO",
+                     **hold.host) as host:
             first, second = host.client(), host.client()
             msgid = first.request("operation.submit", kind="turn", timeoutMs=300)
             while "operation.accepted" not in [r["type"] for r in host.records()]:
                 select.select([], [], [], 0.01)
-            refused, _ = second.expect_reply(second.request("operation.submit", kind="turn"))
+            over = time.monotonic() + 0.3
+            asked = second.request("operation.submit", kind="turn")
+            while time.monotonic() <= over:
+                select.select([], [], [], 0.01)
+            host.round()
+            hold.release()
+            refused, _ = second.expect_reply(asked)
             self.assertEqual(refused["code"], "audit_unavailable")
             error, reply = first.expect_reply(msgid)
             self.assertIsNone(error)

@@ -5,7 +5,8 @@ import threading
 import unittest
 
 import wire
-from broker_host import Host, TURN, config_frames, grant, invoke, ok, runtime, serve, tool
+from broker_host import (Hold, Host, TURN, config_frames, grant, invoke, ok, runtime, serve,
+                         tool)
 from real import wait_for
 from wire import Closed, TIMEOUT, frame
 
@@ -251,16 +252,19 @@ class Disk(Case):
 
     def stalled(self, revocation):
         """What becomes of a call whose grant goes while its decision waits for the disk."""
-        a, provider = Leash(), Silent()
+        a, provider, hold = Leash(), Silent(), Hold(self)
         # 1: accepted, 2: admitted, 3: the decision.
-        host = self.host([a], provider=provider, program_path=str(STOPS), killGraceMs=3000,
-                         revocation=revocation, env={PLAN: "sync:3=stall/700"})
+        host = self.host([a], provider=provider, program_path=str(STOPS), revocation=revocation,
+                         env={PLAN: f"sync:3={hold.text}"}, **hold.host)
         client = self.begin(host, a)
         self.assertTrue(provider.arrived.wait(TIMEOUT))
         msgid = a.child.peer.request("tool.invoke", operation=a.child.operation, id="c",
                                      tool="files.read", arguments={"path": "docs"})
         wait_for(lambda: [r for r in host.records() if "call" in r], "the decision")
-        host.offer(1, tools=TOOLS, grants=[], killGraceMs=3000, revocation=revocation)
+        host.offer(1, tools=TOOLS, grants=[], killGraceMs=Hold.PATIENCE_MS,
+                   revocation=revocation)
+        host.round()
+        hold.release()
         self.assertEqual(self.answer(host)["error"], 0)
         host.round()
         return host, client, a, msgid, provider.calls()

@@ -14,7 +14,7 @@ import threading
 import time
 import unittest
 
-from broker_host import Host, INVOKE, grant, serve, tool
+from broker_host import Hold, Host, INVOKE, grant, serve, tool
 from test_grants import below
 from test_outage import PLAN, STOPS
 from wire import Closed, TIMEOUT
@@ -269,18 +269,28 @@ class Orders(unittest.TestCase):
 class Admissions(unittest.TestCase):
     """The admission of a turn is a decision, too."""
 
+    @staticmethod
+    def ask(operator, grant):
+        """How to hear the error of what is asked here."""
+        msgid = operator.request("grant.revoke", id=grant)
+        return lambda: operator.expect_reply(msgid)[0]
+
     def turn(self, mode, config, revoke):
         """Ends one whose admission waits for the disk as what admits it is taken away."""
-        worker = Worker()
+        worker, hold = Worker(), Hold(self)
         with Host(worker, serve(lambda p: None), tools=TOOLS, revocation=mode,
-                  program_path=str(STOPS), env={PLAN: "sync:2=stall/500"}, **config) as host:
+                  program_path=str(STOPS), env={PLAN: f"sync:2={hold.text}"}, **hold.host,
+                  **config) as host:
             client, operator = host.client(), host.client()
             client.submit()
             deadline = time.monotonic() + TIMEOUT
             while "tool.catalog.listed" not in [r["type"] for r in host.records()]:
                 self.assertLess(time.monotonic(), deadline)
                 host.round()
-            revoke(host, operator)
+            answered = revoke(host, operator)
+            host.round()
+            hold.release()
+            self.assertIn(answered(), (None, 0))
             if mode == "next_turn":
                 self.assertTrue(worker.ready.wait(TIMEOUT), host.log_text())
                 worker.end()
@@ -290,11 +300,12 @@ class Admissions(unittest.TestCase):
 
     def test_a_turn_whose_admission_is_taken_away_does_not_begin(self):  # D-7, TU-14
         def revoke(host, operator):
-            operator.call("grant.revoke", id="run")
+            return self.ask(operator, "run")
 
         def reload(host, operator):
-            host.offer(1, tools=TOOLS, invoke=False, revocation=mode)
-            self.assertEqual(host.answers.get(timeout=TIMEOUT)["error"], 0)
+            host.offer(1, tools=TOOLS, invoke=False, revocation=mode,
+                       killGraceMs=Hold.PATIENCE_MS)
+            return lambda: host.answers.get(timeout=TIMEOUT)["error"]
         for mode in MODES:
             for way in (revoke, reload):
                 with self.subTest(mode=mode, way=way.__name__):
@@ -313,7 +324,7 @@ class Admissions(unittest.TestCase):
         child = ({**INVOKE[0], "parent": "root"}, INVOKE[1])
         turn, began, _ = self.turn(
             "immediate", {"invoke": False, "grants": [root, child]},
-            lambda host, operator: operator.call("grant.revoke", id="root"))
+            lambda host, operator: self.ask(operator, "root"))
         self.assertEqual((turn["status"], turn["error"]["code"], began),
                          ("denied", "delegation_chain_invalid", False))
 
