@@ -87,10 +87,11 @@ count_lines(const char *path, const char *word)
 static long
 count_groups(void)
 {
-	char path[512], line[512];
+	char path[512], line[512], mine[32];
 	FILE *f = fopen("/proc/self/cgroup", "re");
 	long n = 0;
 
+	snprintf(mine, sizeof(mine), "caisson-%d-", (int)getpid());
 	while (f && fgets(line, sizeof(line), f)) {
 		char *name = strchr(line, ':'), *own = name ? strchr(name + 1, ':') : NULL;
 
@@ -100,7 +101,7 @@ count_groups(void)
 		own[strcspn(own + 1, "\n") + 1] = '\0';
 		snprintf(path, sizeof(path), "/sys/fs/cgroup/%.100s%.300s",
 		    name[1] ? name + 1 : "unified", own + 1);
-		n += count_dir(path, "caisson");
+		n += count_dir(path, mine);
 	}
 	if (f)
 		fclose(f);

@@ -158,23 +158,6 @@ scene_call(struct scene *s)
 	event_base_dispatch(s->base);
 }
 
-/* Kills what is left and returns what the target became. */
-static siginfo_t
-scene_finish(struct scene *s)
-{
-	siginfo_t si = { 0 };
-
-	kill(s->pid, SIGKILL);
-	waitid(P_PIDFD, (id_t)s->pidfd, &si, WEXITED);
-	listener_close(s->listener);
-	event_base_free(s->base);
-	close(s->pidfd);
-	util_close(&s->gate);
-	if (s->group[0] != '\0')
-		ck_assert_int_eq(rmdir(s->group), 0);
-	return si;
-}
-
 /* ---- a cgroup v2 that only freezes ---- */
 
 static void
@@ -201,9 +184,9 @@ group_make(struct scene *s)
 	group_write(s, "cgroup.procs", pid);
 }
 
-/* Waits for the kernel to say so: cgroup.events is polled for changes. */
+/* Orders `freeze` ("": nothing) and waits for the kernel to say `state` in cgroup.events. */
 static void
-group_freeze(const struct scene *s, bool on)
+group_await(const struct scene *s, const char *freeze, const char *state)
 {
 	char path[160], text[128];
 	struct pollfd p = { .events = POLLPRI };
@@ -212,16 +195,37 @@ group_freeze(const struct scene *s, bool on)
 	snprintf(path, sizeof(path), "%s/cgroup.events", s->group);
 	p.fd = open(path, O_RDONLY | O_CLOEXEC);
 	ck_assert_int_ge(p.fd, 0);
-	group_write(s, "cgroup.freeze", on ? "1" : "0");
+	if (freeze[0] != '\0')
+		group_write(s, "cgroup.freeze", freeze);
 	for (;;) {
 		n = pread(p.fd, text, sizeof(text) - 1, 0);
 		ck_assert_int_gt(n, 0);
 		text[n] = '\0';
-		if (strstr(text, on ? "frozen 1" : "frozen 0") != NULL)
+		if (strstr(text, state) != NULL)
 			break;
 		ck_assert_int_eq(poll(&p, 1, 10000), 1);
 	}
 	close(p.fd);
+}
+
+/* Kills what is left and returns what the target became. */
+static siginfo_t
+scene_finish(struct scene *s)
+{
+	siginfo_t si = { 0 };
+
+	kill(s->pid, SIGKILL);
+	waitid(P_PIDFD, (id_t)s->pidfd, &si, WEXITED);
+	listener_close(s->listener);
+	event_base_free(s->base);
+	close(s->pidfd);
+	util_close(&s->gate);
+	if (s->group[0] != '\0') {
+		/* A process that was waited for may leave its group a moment later. */
+		group_await(s, "", "populated 0");
+		ck_assert_int_eq(rmdir(s->group), 0);
+	}
+	return si;
 }
 
 /* ---- the tests ---- */
@@ -284,7 +288,7 @@ START_TEST(a_frozen_target_is_told_and_can_be_ended)
 	scene_watch(&s);
 	scene_call(&s);
 	ck_assert_uint_eq(s.calls, 1);
-	group_freeze(&s, true);
+	group_await(&s, "1", "frozen 1");
 	pidfd_send_signal(s.pidfd, SIGKILL, NULL, 0);
 	waitid(P_PIDFD, (id_t)s.pidfd, &si, WEXITED | WNOWAIT);
 	ck_assert_int_eq(si.si_status, SIGKILL);
@@ -303,8 +307,8 @@ START_TEST(a_call_that_the_freezer_interrupted_is_told_again_and_never_passes)
 	scene_watch(&s);
 	scene_call(&s);
 	ck_assert_uint_eq(s.calls, 1);
-	group_freeze(&s, true);
-	group_freeze(&s, false);
+	group_await(&s, "1", "frozen 1");
+	group_await(&s, "0", "frozen 0");
 	event_base_dispatch(s.base);
 	ck_assert_uint_eq(s.calls, 2);
 	ck_assert_uint_eq(s.nr, SYS_getppid);
