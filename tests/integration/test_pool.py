@@ -298,10 +298,12 @@ class Deaths(Pool):
         self.describe(("a", "serves", 3))
         for signo, status in ((signal.SIGTERM, 0), (signal.SIGKILL, -9)):
             with self.subTest(signal=signo):
+                started = self.starts("serves") + 3
                 d = Daemon(self)
                 self.warm(3)
+                # A program may still be far from its first line when its process waits.
+                wait_for(lambda: self.starts("serves") >= started, "the start of all")
                 all_of_it = real.below(d.process.pid)
-                started = self.starts("serves")
                 self.assertEqual(d.end(signo), status)
                 self.gone(all_of_it)
                 self.assertEqual(self.starts("serves"), started)
@@ -414,9 +416,9 @@ class Hostile(Pool):
                 self.describe(("a", way, 4), ("b", "serves", 1))
                 d = Daemon(self)
                 wait_for(lambda: "a: 6 of its processes died within 10 s" in d.stderr(), "the cap")
-                self.say(d, 4, "b")
                 wait_for(lambda: not [r for r in self.rows() if r.get("id") == "a"], "no leftover")
                 self.assertLessEqual(self.starts(way) - before, DEATHS + 4)
+                self.say(d, 4, "b")
                 self.assertEqual(d.end(), 0)
 
 
