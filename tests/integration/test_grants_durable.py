@@ -12,7 +12,7 @@ import unittest
 
 import test_audit
 import test_takeover
-from broker_host import Hold, Host, grant, ok, runtime, serve
+from broker_host import JOURNALS, Hold, Host, grant, ok, runtime, serve
 from test_grants import (Case, DOCS, TOOLS, TREE, below, ids, issue, listed, reads, refused)
 from test_outage import PLAN, STOPS, walk
 from wire import Closed, TIMEOUT
@@ -89,7 +89,7 @@ class Durable(Case):
     CONFIG = [DOCS, grant("spare", ["spare"], ["read"]), TREE]
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="caisson-grants-")
+        folder = tempfile.TemporaryDirectory(prefix="caisson-grants-", dir=JOURNALS)
         self.addCleanup(folder.cleanup)
         self.dir = pathlib.Path(folder.name)
 
@@ -290,7 +290,7 @@ class Outage(Case):
                 return None
             return os.open(pathlib.Path(folder.name, f"journal.{number:08d}"),
                            os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL)
-        folder = tempfile.TemporaryDirectory(prefix="caisson-grants-")
+        folder = tempfile.TemporaryDirectory(prefix="caisson-grants-", dir=JOURNALS)
         self.addCleanup(folder.cleanup)
         host = self.host(worker, segment=segment, program_path=str(STOPS), env={PLAN: plan},
                          killGraceMs=50, **config)

@@ -17,7 +17,7 @@ import tempfile
 import unittest
 
 import test_audit
-from broker_host import grant, runtime, serve, tool
+from broker_host import JOURNALS, grant, runtime, serve, tool
 from test_grants import capability, listed
 from test_grants_durable import Kept, implied
 from test_outage import PLAN, STOPS
@@ -258,7 +258,7 @@ class Stories(unittest.TestCase):
         kinds = set()
         for seed in range(SEED, SEED + STORIES):
             with self.subTest(seed=seed), tempfile.TemporaryDirectory(
-                    prefix="caisson-grants-") as folder:
+                    prefix="caisson-grants-", dir=JOURNALS) as folder:
                 story = Story(self, seed, pathlib.Path(folder), **more)
                 story.tell()
                 kinds |= story.kinds

@@ -682,10 +682,10 @@ START_TEST(a_sync_that_stalls_is_an_outage_until_it_ends)
 {
 	plan.stalled_sync = 2;
 	create(true);
-	journal_stall_after(j, 50);
 	until_available(1);
 	append(1, JOURNAL_EFFECT);
-	until_told("1+");
+	until_told("1+"); /* by a real disk, which may take its time */
+	journal_stall_after(j, 50);
 	append(2, JOURNAL_EFFECT);
 	turn();
 	until_stalled();
@@ -695,6 +695,7 @@ START_TEST(a_sync_that_stalls_is_an_outage_until_it_ends)
 	ck_assert_int_eq(append(4, JOURNAL_EFFECT), -EIO);
 	ck_assert_int_eq(append(5, JOURNAL_ENDING), -EIO);
 	ck_assert(journal_holds(j));
+	journal_stall_after(j, 0);
 	release();
 	until_available(1);
 	append(6, JOURNAL_EFFECT);
@@ -710,10 +711,10 @@ START_TEST(a_stall_while_leaving_refuses_what_is_held_and_keeps_endings)
 	plan.write_errno = EIO;
 	plan.stalled_sync = 2; /* the one that ends segment 1 */
 	create(true);
-	journal_stall_after(j, 50);
 	until_available(1);
 	append(1, JOURNAL_EFFECT);
-	until_told("1+");
+	until_told("1+"); /* by a real disk, which may take its time */
+	journal_stall_after(j, 50);
 	append(2, JOURNAL_ENDING);
 	append(3, JOURNAL_EFFECT);
 	until_told("1+ 2- 3-");
@@ -723,6 +724,7 @@ START_TEST(a_stall_while_leaving_refuses_what_is_held_and_keeps_endings)
 	struct timeval later = { .tv_usec = 120000 };
 	event_base_loopexit(base, &later);
 	event_base_dispatch(base);
+	journal_stall_after(j, 0);
 	release();
 	until_available(1);
 	append(5, JOURNAL_EFFECT);
