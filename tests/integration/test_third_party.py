@@ -455,18 +455,18 @@ http {{
   proxy_set_header Connection $forward;
   map $http_upgrade $forward {{ default upgrade; "" ""; }}
   server {{
-    listen 127.0.0.1:{plain};
+    listen 127.0.0.1:{plain} reuseport;
     root {pages};
     location /v1/ {{ proxy_pass http://unix:{unix}:; proxy_read_timeout 2s; proxy_send_timeout 2s; }}
     location /report {{ proxy_pass http://127.0.0.1:{report}; }}
   }}
   server {{
-    listen 127.0.0.1:{elsewhere};
+    listen 127.0.0.1:{elsewhere} reuseport;
     root {pages};
     location /report {{ proxy_pass http://127.0.0.1:{report}; }}
   }}
   server {{
-    listen 127.0.0.1:{secure} ssl;
+    listen 127.0.0.1:{secure} ssl reuseport;
     ssl_certificate {dir}/server.pem;
     ssl_certificate_key {dir}/server.key;
     location /v1/ {{
@@ -480,13 +480,17 @@ http {{
 """
 
 
-def free_ports(n):
-    """That nobody has now."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
-    ports = [sock.getsockname()[1] for sock in sockets]
-    for sock in sockets:
-        sock.close()
-    return ports
+@contextlib.contextmanager
+def ports(n):
+    """Nobody else gets them meanwhile; who listens with SO_REUSEPORT, as the same user, does."""
+    with contextlib.ExitStack() as stack:
+        found = []
+        for _ in range(n):
+            sock = stack.enter_context(socket.socket())
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            sock.bind(("127.0.0.1", 0))
+            found.append(sock.getsockname()[1])
+        yield found
 
 
 class Proxy(Lab):
@@ -515,11 +519,14 @@ class Proxy(Lab):
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        plain, elsewhere, secure = free_ports(3)
+        with ports(3) as found:
+            self.start_nginx(nginx, server.server_port, *found)
+
+    def start_nginx(self, nginx, report, plain, elsewhere, secure):
         self.proxied, self.secured = f"127.0.0.1:{plain}", f"127.0.0.1:{secure}"
         self.elsewhere = f"127.0.0.1:{elsewhere}"
         (self.dir / "nginx.conf").write_text(NGINX.format(
-            dir=self.dir, pages=CLIENTS, unix=self.unix, report=server.server_port, tls=self.tls,
+            dir=self.dir, pages=CLIENTS, unix=self.unix, report=report, tls=self.tls,
             plain=plain, elsewhere=elsewhere, secure=secure))
         with open(self.dir / "nginx.err", "wb") as errors:
             process = subprocess.Popen([nginx, "-p", self.dir, "-c", self.dir / "nginx.conf"],
