@@ -30,7 +30,7 @@ from wire import SLOWER  # noqa: E402
 
 TIMEOUT = 300  # seconds
 AT_ONCE = 2
-LINGER = 5  # seconds in which what a test started may still be on its way out
+LINGER = 15  # seconds in which what a test started may still be on its way out
 PR_SET_CHILD_SUBREAPER = 36
 
 

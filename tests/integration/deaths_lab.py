@@ -23,7 +23,7 @@ import wire
 
 HERE = pathlib.Path(__file__).resolve().parent
 STOPS = wire.BUILD / "stops"
-LEFT_SECONDS = 3  # in which everything must be gone after its client
+LEFT_SECONDS = 15  # in which everything must be gone after its client
 
 CONFIG = """version: 1
 authority: human:op
