@@ -354,6 +354,8 @@ open_all(struct daemon *d, char err[DAEMON_ERROR_MAX])
 		return r;
 	r = rundir_open(d->o->has_state ? d->o->state : NULL, d->setup.config.namespace,
 	    VISIT_MS, &d->dir, err);
+	if (r == 0)
+		r = host_check_quota(d->dir.workspaces_fd, d->setup.file, &d->setup.config, err);
 	if (r < 0)
 		return r;
 	d->base = event_base_new();

@@ -63,6 +63,16 @@ struct host_options {
 };
 
 /*
+ * Can a daemon that has its workspaces in the directory `dir_fd` enforce what `c`, which `file`
+ * says, bounds them to?  0; or -EINVAL with a line in `err`.
+ */
+int host_check_quota(
+    int dir_fd, const char *file, const struct conf_namespace *c, char err[CONF_ERROR_MAX]);
+/* The same of a daemon that runs, before host_reload(). */
+int host_check(const struct host *h, const char *file, const struct conf_namespace *c,
+    char err[CONF_ERROR_MAX]);
+
+/*
  * Starts ledger and broker.  `o` is copied, what it points to must live on.  Returns NULL if
  * memory is out; every other failure is told to the client and on_done().
  */

@@ -6,6 +6,7 @@
 
 #include "common/log.h"
 #include "supervisor/host_private.h"
+#include "supervisor/quota.h"
 
 static void
 workspaces_tell(const struct control *c, void *arg)
@@ -66,12 +67,44 @@ check_execution(const struct host *h, const struct conf_namespace *c)
 		}
 }
 
+int
+host_check_quota(
+    int dir_fd, const char *file, const struct conf_namespace *c, char err[CONF_ERROR_MAX])
+{
+	int r = c->sessions.workspace_size ? quota_probe(dir_fd) : 0;
+
+	if (r == 0)
+		return 0;
+	return conf_refuse(err, file, c->sessions.at_workspace_size,
+	    "sessions.workspace_size: nothing would enforce it: %s: %s",
+	    r == -EPERM	     ? "only root can bound a workspace" :
+	    r == -ESRCH	     ? "the state directory's file system counts and bounds nothing" :
+	    r == -EOPNOTSUPP ? "the state directory's file system has no project quotas" :
+			       strerror(-r),
+	    quota_remedy(r));
+}
+
+int
+host_check(const struct host *h, const char *file, const struct conf_namespace *c,
+    char err[CONF_ERROR_MAX])
+{
+	return host_check_quota(h->o.run->workspaces_fd, file, c, err);
+}
+
+static struct workspaces_bounds
+bounds_of(const struct conf_namespace *c)
+{
+	return (struct workspaces_bounds){ c->sessions.max, c->sessions.workspace_size };
+}
+
 void
 host_limit_sessions(struct host *h, const struct conf_namespace *c)
 {
+	struct workspaces_bounds bounds = bounds_of(c);
+
 	if (!h->workspaces)
 		return;
-	workspaces_limit(h->workspaces, c->sessions.max);
+	workspaces_limit(h->workspaces, &bounds);
 	check_descriptors(c);
 	check_execution(h, c);
 }
@@ -79,8 +112,10 @@ host_limit_sessions(struct host *h, const struct conf_namespace *c)
 int
 host_open_workspaces(struct host *h)
 {
+	struct workspaces_bounds bounds = bounds_of(h->config);
+
 	h->workspaces = workspaces_create(h->base, h->o.run->workspaces_fd,
-	    h->o.run->workspaces, h->config->sessions.max, &handler, h);
+	    h->o.run->workspaces, &bounds, &handler, h);
 	if (h->workspaces) {
 		children_show(h->children, h->workspaces);
 		check_descriptors(h->config);

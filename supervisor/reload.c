@@ -190,6 +190,8 @@ begin(struct reload *r)
 	if (ret == 0 && r->refused.key)
 		ret = conf_refuse(err, r->path, r->refused.at,
 		    "%s: is what it was until caissond is restarted", r->refused.key);
+	if (ret == 0)
+		ret = host_check(*r->host, r->path, &s.config, err);
 	if (ret == 0 && !any(&r->applied))
 		ret = read_gateway(r, host_config(*r->host), err);
 	if (ret < 0) {

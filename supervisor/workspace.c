@@ -14,6 +14,7 @@
 #include "common/log.h"
 #include "common/stop.h"
 #include "common/util.h"
+#include "supervisor/quota.h"
 #include "supervisor/workspace_empty.h"
 
 #define NAME_DIGITS	16
@@ -33,6 +34,7 @@ struct workspace {
 	struct workspaces *owner;
 	uint64_t number;
 	enum workspace_state state;
+	uint32_t project; /* QUOTA_PROJECT_NONE: nothing bounds it */
 	unsigned holds;	 /* children that show it */
 	bool made;	 /* counts for the limit; false: it was found */
 	bool asked;	 /* who waits to hear that it is gone is still there */
@@ -45,7 +47,8 @@ struct workspaces {
 	struct event_base *base;
 	int dir_fd;
 	const char *path;
-	uint64_t limit, made, leaving;
+	struct workspaces_bounds bounds;
+	uint64_t made, leaving;
 	unsigned removals;
 	bool ended;
 	const struct workspaces_handler *handler;
@@ -116,6 +119,31 @@ is_directory(int dir_fd, const char *name)
 	return fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
 }
 
+static int
+open_directory(const struct workspaces *w, uint64_t number)
+{
+	char name[NAME_DIGITS + 1];
+	int fd;
+
+	name_of(number, name);
+	fd = openat(w->dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* What a daemon bounded has the project that it was given.  Only root bounds any, to whom no
+ * mode that a program gave its workspace says no. */
+static int
+take(struct workspaces *w, uint64_t number)
+{
+	cleanup_fd int fd = open_directory(w, number);
+	struct workspace *s = add(w, number, false);
+
+	if (!s)
+		return -ENOMEM;
+	s->project = fd < 0 ? QUOTA_PROJECT_NONE : quota_project(fd);
+	return 0;
+}
+
 /* Names that a daemon gave. */
 static int
 look(struct workspaces *w)
@@ -126,13 +154,44 @@ look(struct workspaces *w)
 
 	for (i = 0; i < n; i++) {
 		number = number_of(names[i]->d_name);
-		if (r == 0 && number != 0 && is_directory(w->dir_fd, names[i]->d_name) &&
-		    !add(w, number, false))
-			r = -ENOMEM;
+		if (r == 0 && number != 0 && is_directory(w->dir_fd, names[i]->d_name))
+			r = take(w, number);
 		free(names[i]);
 	}
 	free(names);
 	return r;
+}
+
+/* ---- what they may hold ------------------------------------------------------------ */
+
+/* What lies in one that was made without a project was never counted, and nobody reads its names
+ * to have that done now. */
+static void
+set_bounds(const struct workspaces *w)
+{
+	const struct workspace *s;
+	uintmax_t without = 0, as_before = 0;
+	int r, error = 0;
+	size_t i;
+
+	for (i = 0; i < BUCKETS; i++)
+		LIST_FOREACH (s, &w->buckets[i], link) {
+			if (s->project == QUOTA_PROJECT_NONE) {
+				without += s->state == WORKSPACE_THERE;
+				continue;
+			}
+			r = quota_bound(w->dir_fd, s->project, w->bounds.bytes);
+			as_before += r < 0;
+			error = r < 0 ? -r : error;
+		}
+	if (w->bounds.bytes && without)
+		log_warn("sessions.workspace_size: %ju workspaces were made while there was none, and "
+			 "stay without until their sessions are released",
+		    without);
+	/* Where quotas are off by now there is nothing to take away. */
+	if (as_before && (w->bounds.bytes || error != ESRCH))
+		log_warn("sessions.workspace_size: %ju workspaces stay bounded as they were: %s",
+		    as_before, strerror(error));
 }
 
 /* ---- what the broker is told ------------------------------------------------------- */
@@ -170,10 +229,29 @@ workspaces_on_gone(struct workspaces *w)
 
 /* ---- one comes --------------------------------------------------------------------- */
 
+/* Before anybody can write into it. */
+static int
+claim(struct workspace *s)
+{
+	const struct workspaces *w = s->owner;
+	cleanup_fd int fd = -1;
+	int r;
+
+	if (w->bounds.bytes == 0)
+		return 0;
+	fd = open_directory(w, s->number);
+	if (fd < 0)
+		return fd;
+	r = quota_claim(fd, s->number, w->bounds.bytes, &s->project);
+	STOP_POINT("supervisor.workspace_bound");
+	return r;
+}
+
 static int
 make(struct workspaces *w, uint64_t number)
 {
 	char name[NAME_DIGITS + 1];
+	struct workspace *s;
 	int error;
 
 	if (w->leaving >= LEAVING_MAX)
@@ -185,9 +263,12 @@ make(struct workspaces *w, uint64_t number)
 	if (mkdirat(w->dir_fd, name, 0700) < 0)
 		return -errno;
 	STOP_POINT("supervisor.workspace_made");
-	if (add(w, number, true))
+	s = add(w, number, true);
+	error = s ? claim(s) : -ENOMEM;
+	if (error == 0)
 		return 0;
-	error = -ENOMEM;
+	if (s)
+		forget(s);
 	(void)!unlinkat(w->dir_fd, name, AT_REMOVEDIR);
 	return error;
 }
@@ -198,12 +279,15 @@ workspaces_make(struct workspaces *w, uint64_t number)
 	const struct workspace *s = find(w, number);
 	int r;
 
-	if (number == 0 || (s && s->state == WORKSPACE_THERE) || w->made >= w->limit + SOME)
+	if (number == 0 || (s && s->state == WORKSPACE_THERE) ||
+	    w->made >= w->bounds.count + SOME)
 		return -EPROTO;
 	r = make(w, number);
 	if (r < 0)
 		log_warn("cannot make the workspace %s/%016jx: %s", w->path, (uintmax_t)number,
-		    r == -EBUSY ? "too many are on their way out" : strerror(-r));
+		    r == -EBUSY	 ? "too many are on their way out" :
+		    r == -EAGAIN ? "no project id of ours is free on its file system" :
+				   strerror(-r));
 	tell(w, CONTROL_WORKSPACE_MADE, number, -r);
 	return 0;
 }
@@ -234,13 +318,19 @@ settle(struct workspace *s, int error, const char *why)
 static int
 remove_empty(const struct workspace *s)
 {
+	const struct workspaces *w = s->owner;
+	/* As long as it is open nobody else can have its project, whose bound goes. */
+	cleanup_fd int fd = s->project ? open_directory(w, s->number) : -1;
 	char name[NAME_DIGITS + 1];
 
 	name_of(s->number, name);
 	STOP_POINT("supervisor.workspace_empty");
-	if (unlinkat(s->owner->dir_fd, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+	if (unlinkat(w->dir_fd, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
 		return errno;
 	STOP_POINT("supervisor.workspace_removed");
+	/* Of one that stays the next who has the id sets his own. */
+	if (fd >= 0)
+		(void)quota_bound(fd, s->project, 0);
 	return 0;
 }
 
@@ -352,8 +442,8 @@ workspaces_path(const struct workspaces *w, uint64_t number, char ret[WORKSPACE_
 /* ---- all of them ------------------------------------------------------------------- */
 
 struct workspaces *
-workspaces_create(struct event_base *base, int dir_fd, const char *path, uint64_t limit,
-    const struct workspaces_handler *handler, void *arg)
+workspaces_create(struct event_base *base, int dir_fd, const char *path,
+    const struct workspaces_bounds *bounds, const struct workspaces_handler *handler, void *arg)
 {
 	struct workspaces *w = calloc(1, sizeof(*w));
 	int r;
@@ -363,13 +453,15 @@ workspaces_create(struct event_base *base, int dir_fd, const char *path, uint64_
 	w->base = base;
 	w->dir_fd = dir_fd;
 	w->path = path;
-	w->limit = limit;
+	w->bounds = *bounds;
 	w->handler = handler;
 	w->arg = arg;
 	TAILQ_INIT(&w->waiting);
 	r = look(w);
-	if (r == 0)
+	if (r == 0) {
+		set_bounds(w);
 		return w;
+	}
 	workspaces_destroy(w);
 	errno = -r;
 	return NULL;
@@ -391,10 +483,14 @@ workspaces_destroy(struct workspaces *w)
 }
 
 void
-workspaces_limit(struct workspaces *w, uint64_t limit)
+workspaces_limit(struct workspaces *w, const struct workspaces_bounds *bounds)
 {
-	if (limit > w->limit)
-		w->limit = limit;
+	if (bounds->count > w->bounds.count)
+		w->bounds.count = bounds->count;
+	if (bounds->bytes == w->bounds.bytes)
+		return;
+	w->bounds.bytes = bounds->bytes;
+	set_bounds(w);
 }
 
 void

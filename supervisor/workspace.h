@@ -26,17 +26,26 @@ struct workspaces_handler {
 	void (*on_idle)(void *arg);
 };
 
+struct workspaces_bounds {
+	uint64_t count; /* that may be made and not dropped at once */
+	uint64_t bytes; /* that each may hold; 0: as many as its file system (quota.h) */
+};
+
 /*
- * Those beneath the directory `dir_fd`, which is `path`; both must live on.  `limit`: that may
- * be made and not dropped at once.  NULL with errno set.
+ * Those beneath the directory `dir_fd`, which is `path`; both must live on.  With `bytes`,
+ * quota_probe() says that they can be bounded.  NULL with errno set.
  */
 struct workspaces *workspaces_create(struct event_base *base, int dir_fd, const char *path,
-    uint64_t limit, const struct workspaces_handler *handler, void *arg);
+    const struct workspaces_bounds *bounds, const struct workspaces_handler *handler, void *arg);
 /* Only when workspaces_idle().  The directories stay.  Accepts NULL. */
 void workspaces_destroy(struct workspaces *w);
 
-/* A configuration in force lets as many be made; what an earlier one let be made stays. */
-void workspaces_limit(struct workspaces *w, uint64_t limit);
+/*
+ * A configuration in force lets as many be made; what an earlier one let be made stays.  Each may
+ * hold as many bytes from now on, those that are there, too, but for any that was made while
+ * there was no bound: a warning says how many those are.
+ */
+void workspaces_limit(struct workspaces *w, const struct workspaces_bounds *bounds);
 
 /* A broker is ready: tells it of all that are there and nobody dropped. */
 void workspaces_on_ready(struct workspaces *w);

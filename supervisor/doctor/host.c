@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <linux/fs.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -14,6 +15,7 @@
 #include "common/util.h"
 #include "supervisor/doctor/probe.h"
 #include "supervisor/launch_plan.h"
+#include "supervisor/quota.h"
 #include "supervisor/state.h"
 #include "supervisor/uid.h"
 
@@ -149,6 +151,54 @@ probe_append_only(struct doctor_finding *f)
 		probe_yes(f, "on the file system of %.130s", at);
 	flags &= ~FS_APPEND_FL;
 	ioctl(fd, FS_IOC_SETFLAGS, &flags);
+}
+
+#define BOUND (64u << 10)
+
+/* Whoever has this capability goes beyond what others may. */
+static int
+drop_resource_capability(void)
+{
+	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct d[_LINUX_CAPABILITY_U32S_3];
+
+	if (syscall(SYS_capget, &h, d) < 0)
+		return -errno;
+	d[CAP_TO_INDEX(CAP_SYS_RESOURCE)].effective &= ~CAP_TO_MASK(CAP_SYS_RESOURCE);
+	return syscall(SYS_capset, &h, d) < 0 ? -errno : 0;
+}
+
+void
+probe_workspace_quota(struct doctor_finding *f)
+{
+	static const char block[2 * BOUND];
+	cleanup_fd int fd = -1;
+	uint32_t project = QUOTA_PROJECT_NONE;
+	char at[PATH_MAX];
+	ssize_t n = -1;
+	int r;
+
+	if (!uid_is_root()) {
+		probe_unasked(f, "needs root");
+		return;
+	}
+	existing(probe_state_dir, at);
+	fd = open(at, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	r = fd < 0 ? -errno : quota_probe(fd);
+	if (r == 0)
+		r = quota_claim(fd, (uint64_t)getpid(), BOUND, &project);
+	if (r < 0) {
+		probe_no(f, -r, "%.130s: %s", at, strerror(-r));
+		snprintf(f->remedy, sizeof(f->remedy), "%s", quota_remedy(r));
+		return;
+	}
+	if (drop_resource_capability() == 0)
+		n = pwrite(fd, block, sizeof(block), 0);
+	if (n > (ssize_t)BOUND || (n < 0 && errno != EDQUOT && errno != ENOSPC))
+		probe_no(f, 0, "%.130s: a bound is taken and not obeyed", at);
+	else
+		probe_yes(f, "on the file system of %.130s", at);
+	(void)quota_bound(fd, project, 0);
 }
 
 /* ---- the machine ---- */

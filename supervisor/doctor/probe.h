@@ -19,7 +19,7 @@
 #define REMEDY(id, error, remedy)
 #include "supervisor/doctor/doctor.def"
 
-/* The directory that state_directory and append_only look at; NULL: none is known. */
+/* The directory that the rows of the group `state` look at; NULL: none is known. */
 extern const char *probe_state_dir;
 
 void probe_yes(struct doctor_finding *f, const char *fmt, ...)

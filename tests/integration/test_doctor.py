@@ -91,6 +91,7 @@ class Sound(Case):
             self.assertIn("uid", self.profiles["interpreter"]["absent"])
             self.assertIn("own_uid", self.profiles["interpreter"]["without"])
             self.assertEqual(self.rows["append_only"]["state"], "not_applicable")
+            self.assertEqual(self.rows["workspace_quota"]["state"], "not_applicable")
 
     @unittest.skipIf(wire.SANITIZED, "a sanitizer needs more address space than any limit")
     def test_a_limit_that_the_doctor_sees_is_one_that_a_chamber_gets(self):
@@ -203,6 +204,7 @@ class Installation(Case):
         self.doctor(status=1)
         self.missing("state_directory", "--state", "EPERM")
         self.assertEqual(self.rows["append_only"]["state"], "untried")
+        self.assertEqual(self.rows["workspace_quota"]["state"], "untried")
 
 
 # What fails, how, the row that must say so, what its remedy must hold, and the layer that

@@ -51,10 +51,12 @@ on_idle(void *arg)
 
 static const struct workspaces_handler handler = { .tell = on_tell, .on_idle = on_idle };
 
+static const struct workspaces_bounds bounds = { .count = LIMIT };
+
 static void
 open_all(void)
 {
-	all = workspaces_create(base, dir_fd, path, LIMIT, &handler, NULL);
+	all = workspaces_create(base, dir_fd, path, &bounds, &handler, NULL);
 	ck_assert_ptr_nonnull(all);
 	told_count = 0;
 }
@@ -189,6 +191,7 @@ END_TEST
 
 START_TEST(more_than_the_limit_and_some_are_no_sound_brokers)
 {
+	static const struct workspaces_bounds fewer = { .count = 1 }, more = { .count = LIMIT + 1 };
 	uint64_t n;
 
 	for (n = 1; n <= LIMIT + SOME; n++)
@@ -197,9 +200,9 @@ START_TEST(more_than_the_limit_and_some_are_no_sound_brokers)
 	/* One that goes makes room, and a configuration may allow more, or fewer. */
 	ck_assert_int_eq(workspaces_drop(all, 1), 0);
 	make(n);
-	workspaces_limit(all, 1);
+	workspaces_limit(all, &fewer);
 	ck_assert_int_eq(workspaces_make(all, n + 1), -EPROTO);
-	workspaces_limit(all, LIMIT + 1);
+	workspaces_limit(all, &more);
 	make(n + 1);
 	ck_assert_int_eq(workspaces_make(all, n + 2), -EPROTO);
 }
@@ -253,7 +256,7 @@ START_TEST(one_that_cannot_be_removed_is_left_for_the_next_start)
 	make(1);
 	write_into("0000000000000001/x");
 	workspaces_destroy(all);
-	all = workspaces_create(base, dir_fd, "/nonexistent", LIMIT, &handler, NULL);
+	all = workspaces_create(base, dir_fd, "/nonexistent", &bounds, &handler, NULL);
 	ck_assert_ptr_nonnull(all);
 	ck_assert_int_eq(workspaces_drop(all, 1), 0);
 	while (!workspaces_idle(all))

@@ -247,27 +247,31 @@ serve_mkdir(const struct files_call *call, struct files_reply *reply)
 	return pack_answer(reply, "created", code == FILES_OK);
 }
 
-/* It is gone with the first step; what is in it follows. */
+/* It is gone with the first step; what is in it follows.  Where there is no room for another name
+ * it goes bit by bit, which makes some. */
 static int
 delete_tree(const struct target *t)
 {
+	const char *name = t->leaf;
 	char temp[TARGET_TEMP_MAX];
 	cleanup_fd int fd = -1;
 	int e;
 
 	target_temp(temp);
 	/* A directory that is closed can still get another name beside its own. */
-	if (renameat2(t->dir, t->leaf, t->dir, temp, RENAME_NOREPLACE) < 0)
+	if (renameat2(t->dir, t->leaf, t->dir, temp, RENAME_NOREPLACE) == 0)
+		name = temp;
+	else if (errno != EDQUOT && errno != ENOSPC)
 		return -errno;
-	if ((t->old.st_mode & 0700) != 0700 && fchmodat(t->dir, temp, 0700, 0) < 0)
+	if ((t->old.st_mode & 0700) != 0700 && fchmodat(t->dir, name, 0700, 0) < 0)
 		return -errno;
-	fd = files_root_openat(t->dir, temp, O_RDONLY | O_DIRECTORY, 0);
+	fd = files_root_openat(t->dir, name, O_RDONLY | O_DIRECTORY, 0);
 	if (fd < 0)
 		return fd;
 	e = empty_directory(fd);
 	if (e < 0)
 		return e;
-	return unlinkat(t->dir, temp, AT_REMOVEDIR) < 0 ? -errno : 0;
+	return unlinkat(t->dir, name, AT_REMOVEDIR) < 0 ? -errno : 0;
 }
 
 static int
