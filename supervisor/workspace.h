@@ -28,7 +28,7 @@ struct workspaces_handler {
 
 struct workspaces_bounds {
 	uint64_t count; /* that may be made and not dropped at once */
-	uint64_t bytes; /* that each may hold; 0: as many as its file system (quota.h) */
+	uint64_t bytes; /* that each may hold, by quota.h; 0: as many as its file system */
 };
 
 /*
