@@ -6,6 +6,7 @@
 
 #include "common/utf8.h"
 #include "common/util.h"
+#include "gateway/http_body.h"
 
 static const char *const methods[] = { [HTTP_GET] = "GET", [HTTP_HEAD] = "HEAD",
 	[HTTP_POST] = "POST", [HTTP_PUT] = "PUT", [HTTP_PATCH] = "PATCH",
@@ -63,24 +64,24 @@ http_method_name(enum http_method method)
 	return methods[method];
 }
 
-static int
-refuse(struct http_fault *fault, unsigned status, const char *code, const char *message)
+int
+http_refuse(struct http_fault *fault, unsigned status, const char *code, const char *message)
 {
 	*fault = (struct http_fault){ status, code, message };
 	return -EPROTO;
 }
 
-static int
-bad(struct http_fault *fault, const char *message)
+int
+http_bad(struct http_fault *fault, const char *message)
 {
-	return refuse(fault, 400, "invalid_argument", message);
+	return http_refuse(fault, 400, "invalid_argument", message);
 }
 
 /* ---- characters ------------------------------------------------------------------------ */
 
 /* RFC 9110, 5.6.2 */
-static bool
-is_token(struct slice s)
+bool
+http_is_token(struct slice s)
 {
 	for (size_t i = 0; i < s.n; i++) {
 		uint8_t b = s.p[i];
@@ -111,8 +112,8 @@ trim(struct slice s)
 }
 
 /* No control characters but tab; bytes beyond ASCII pass as what they are: opaque. */
-static bool
-is_field_value(struct slice s)
+bool
+http_is_field_value(struct slice s)
 {
 	for (size_t i = 0; i < s.n; i++)
 		if ((s.p[i] < 0x20 && s.p[i] != '\t') || s.p[i] == 0x7f)
@@ -227,14 +228,14 @@ read_header(struct request *r, struct slice line, struct http_fault *fault)
 	struct http_pair *h = &r->headers[r->nheaders];
 
 	if (is_space(*line.p))
-		return bad(fault, "a header is folded");
+		return http_bad(fault, "a header is folded");
 	if (r->nheaders == HTTP_HEADERS_MAX)
-		return refuse(fault, 431, "resource_exhausted", "too many headers");
-	if (!split(&line, ':', &h->name) || !is_token(h->name))
-		return bad(fault, "a header has no sound name");
+		return http_refuse(fault, 431, "resource_exhausted", "too many headers");
+	if (!split(&line, ':', &h->name) || !http_is_token(h->name))
+		return http_bad(fault, "a header has no sound name");
 	h->value = trim(line);
-	if (!is_field_value(h->value))
-		return bad(fault, "a header has a control character in it");
+	if (!http_is_field_value(h->value))
+		return http_bad(fault, "a header has a control character in it");
 	r->nheaders++;
 	return 0;
 }
@@ -244,7 +245,8 @@ check_singles(const struct request *r, struct http_fault *fault)
 {
 	for (size_t i = 0; i < countof(singles); i++)
 		if (http_header_count(r, singles[i]) > 1)
-			return bad(fault, "a header stands twice of which there can be one");
+			return http_bad(
+			    fault, "a header stands twice of which there can be one");
 	return 0;
 }
 
@@ -258,24 +260,24 @@ read_version(struct request *r, struct slice version, struct http_fault *fault)
 	else if (slice_is(version, "HTTP/1.0"))
 		r->minor = 0;
 	else if (version.n == 8 && memcmp(version.p, "HTTP/", 5) == 0)
-		return refuse(fault, 505, "invalid_argument", "HTTP/1.1 is spoken here");
+		return http_refuse(fault, 505, "invalid_argument", "HTTP/1.1 is spoken here");
 	else
-		return bad(fault, "the request line is not one of HTTP");
+		return http_bad(fault, "the request line is not one of HTTP");
 	return 0;
 }
 
 static int
 read_method(struct request *r, struct slice method, struct http_fault *fault)
 {
-	if (!is_token(method))
-		return bad(fault, "the request line is not one of HTTP");
+	if (!http_is_token(method))
+		return http_bad(fault, "the request line is not one of HTTP");
 	for (size_t i = 0; i < countof(methods); i++) {
 		if (!slice_is(method, methods[i]))
 			continue;
 		r->method = (enum http_method)i;
 		return 0;
 	}
-	return refuse(fault, 501, "invalid_argument", "no such method");
+	return http_refuse(fault, 501, "invalid_argument", "no such method");
 }
 
 static int
@@ -285,13 +287,13 @@ read_request_line(
 	struct slice method;
 
 	if (slice_is(line, "PRI * HTTP/2.0"))
-		return refuse(fault, 0, "invalid_argument", "HTTP/1.1 is spoken here");
+		return http_refuse(fault, 0, "invalid_argument", "HTTP/1.1 is spoken here");
 	if (!split(&line, ' ', &method) || !split(&line, ' ', ret_target))
-		return bad(fault, "the request line is not one of HTTP");
+		return http_bad(fault, "the request line is not one of HTTP");
 	if (read_version(r, line, fault) < 0 || read_method(r, method, fault) < 0)
 		return -EPROTO;
 	if (ret_target->n == 0 || !is_target(*ret_target))
-		return bad(fault, "the target is none");
+		return http_bad(fault, "the target is none");
 	return 0;
 }
 
@@ -313,43 +315,14 @@ read_target(const struct request *r, struct slice *target, struct http_fault *fa
 		target->p += n + host.n;
 		target->n -= n + host.n;
 		if (!slice_equal(host, r->host))
-			return bad(fault, "the target names another host than the header");
+			return http_bad(fault, "the target names another host than the header");
 	}
 	if (target->n == 0 || *target->p != '/')
-		return bad(fault, "the target does not begin with a slash");
+		return http_bad(fault, "the target does not begin with a slash");
 	return 0;
 }
 
 /* ---- the head --------------------------------------------------------------------------- */
-
-static int
-read_length(const struct request *r, const struct http_limits *limits, size_t *ret,
-    struct http_fault *fault)
-{
-	struct slice s;
-	uint64_t n = 0;
-
-	*ret = 0;
-	if (http_header(r, "transfer-encoding", &s)) {
-		if (r->minor == 0 || http_header_count(r, "content-length") > 0)
-			return bad(fault, "a body has two lengths");
-		return refuse(fault, 501, "invalid_argument",
-		    "a body needs a Content-Length: no Transfer-Encoding is taken");
-	}
-	if (!http_header(r, "content-length", &s))
-		return 0;
-	if (s.n == 0 || s.n > 18)
-		return bad(fault, "Content-Length is no number");
-	for (size_t i = 0; i < s.n; i++) {
-		if (s.p[i] < '0' || s.p[i] > '9')
-			return bad(fault, "Content-Length is no number");
-		n = n * 10 + (s.p[i] - '0');
-	}
-	if (limits != NULL && n > limits->body_bytes)
-		return refuse(fault, 413, "invalid_argument", "the body is too large");
-	*ret = n;
-	return 0;
-}
 
 static int
 read_options(struct request *r, struct http_fault *fault)
@@ -365,7 +338,7 @@ read_options(struct request *r, struct http_fault *fault)
 		return 0;
 	r->expects_continue = http_is(s, "100-continue");
 	if (!r->expects_continue)
-		return refuse(
+		return http_refuse(
 		    fault, 417, "invalid_argument", "only 100-continue can be expected");
 	return 0;
 }
@@ -375,9 +348,9 @@ read_host(struct request *r, struct http_fault *fault)
 {
 	if (!http_header(r, "host", &r->host)) {
 		r->host = (struct slice){ NULL, 0 };
-		return r->minor == 0 ? 0 : bad(fault, "there is no Host header");
+		return r->minor == 0 ? 0 : http_bad(fault, "there is no Host header");
 	}
-	return is_host(r->host) ? 0 : bad(fault, "the Host header names no host");
+	return is_host(r->host) ? 0 : http_bad(fault, "the Host header names no host");
 }
 
 /* `n` bytes that end with an empty line, each line with CR LF (http_measure() has seen it). */
@@ -419,7 +392,7 @@ find_head(struct http_scan *s, const uint8_t *p, size_t n, struct http_fault *fa
 	/* Said at once to who speaks something else, TLS perhaps, and would wait for an answer.
 	 * */
 	if (n > 0 && *p != '\r' && ((*p | 0x20) < 'a' || (*p | 0x20) > 'z'))
-		return bad(fault, "this is not HTTP");
+		return http_bad(fault, "this is not HTTP");
 	while (s->scanned < n) {
 		lf = memchr(p + s->scanned, '\n', n - s->scanned);
 		if (lf == NULL) {
@@ -428,13 +401,13 @@ find_head(struct http_scan *s, const uint8_t *p, size_t n, struct http_fault *fa
 		}
 		at = (size_t)(lf - p);
 		if (at == 0 || p[at - 1] != '\r')
-			return bad(fault, "a line ends without CR LF");
+			return http_bad(fault, "a line ends without CR LF");
 		s->scanned = at + 1;
 		if (at == 1)
 			continue; /* the one empty line before a request */
 		if (at >= 3 && p[at - 2] == '\n') {
 			if (at == 3)
-				return bad(fault, "there is no request line");
+				return http_bad(fault, "there is no request line");
 			s->head_bytes = at + 1;
 			return 1;
 		}
@@ -446,8 +419,9 @@ static int
 too_long(const uint8_t *p, size_t n, struct http_fault *fault)
 {
 	if (memchr(p + 2, '\n', n - 2) == NULL)
-		return refuse(fault, 414, "invalid_argument", "the request line is too long");
-	return refuse(fault, 431, "resource_exhausted", "the headers are too large");
+		return http_refuse(
+		    fault, 414, "invalid_argument", "the request line is too long");
+	return http_refuse(fault, 431, "resource_exhausted", "the headers are too large");
 }
 
 int
@@ -466,17 +440,17 @@ http_measure(struct http_scan *s, const struct http_limits *limits, const uint8_
 		if (found == 0)
 			return n >= limits->head_bytes && n > 2 ? too_long(p, most, ret_fault) : 0;
 		if (read_head(p, s->head_bytes, &r, &target, ret_fault) < 0 ||
-		    read_length(&r, limits, &s->body_bytes, ret_fault) < 0)
+		    http_body_begin(s, &r, limits, ret_fault) < 0)
 			return -EPROTO;
 		s->expects_continue = r.expects_continue;
 	}
-	return n - s->head_bytes >= s->body_bytes;
+	return http_body_measure(s, limits, p + s->head_bytes, n - s->head_bytes, ret_fault);
 }
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
-static int
-hex_digit(uint8_t b)
+int
+http_hex_digit(uint8_t b)
 {
 	if (b >= '0' && b <= '9')
 		return b - '0';
@@ -495,11 +469,11 @@ unescape_bytes(uint8_t *p, size_t n, bool plus)
 		uint8_t b = p[i];
 
 		if (b == '%') {
-			int high = n - i > 2 ? hex_digit(p[i + 1]) : -1;
+			int high = n - i > 2 ? http_hex_digit(p[i + 1]) : -1;
 
-			if (high < 0 || hex_digit(p[i + 2]) < 0)
+			if (high < 0 || http_hex_digit(p[i + 2]) < 0)
 				return -EPROTO;
-			b = (uint8_t)(high << 4 | hex_digit(p[i + 2]));
+			b = (uint8_t)(high << 4 | http_hex_digit(p[i + 2]));
 			i += 2;
 		} else if (b == '+' && plus) {
 			b = ' ';
@@ -542,10 +516,11 @@ read_segments(struct request *r, struct slice path, struct http_fault *fault)
 		struct slice *s = &r->segments[r->nsegments];
 
 		if (r->nsegments == HTTP_SEGMENTS_MAX)
-			return refuse(fault, 404, "not_found", "there is nothing at this path");
+			return http_refuse(
+			    fault, 404, "not_found", "there is nothing at this path");
 		more = split(&path, '/', s);
 		if (unescape(s, false) < 0 || !is_segment(*s))
-			return bad(fault, "the path is not sound");
+			return http_bad(fault, "the path is not sound");
 		r->nsegments++;
 	}
 	return 0;
@@ -563,11 +538,11 @@ read_params(struct request *r, struct slice query, struct http_fault *fault)
 		if (pair.n == 0)
 			continue;
 		if (r->nparams == HTTP_PARAMS_MAX)
-			return bad(fault, "the query has too many members");
+			return http_bad(fault, "the query has too many members");
 		split(&pair, '=', &m->name);
 		m->value = pair;
 		if (unescape(&m->name, true) < 0 || unescape(&m->value, true) < 0)
-			return bad(fault, "the query is not sound");
+			return http_bad(fault, "the query is not sound");
 		r->nparams++;
 	}
 	return 0;
@@ -581,7 +556,7 @@ http_read(
 
 	if (read_head(p, s->head_bytes, ret, &query, ret_fault) < 0)
 		return -EPROTO;
-	ret->body = (struct slice){ p + s->head_bytes, s->body_bytes };
+	ret->body = http_body_read(s, p + s->head_bytes);
 	split(&query, '?', &path);
 	if (read_segments(ret, path, ret_fault) < 0)
 		return -EPROTO;

@@ -5,7 +5,9 @@
  * What has two readings is refused, so that no proxy before us and no code behind us sees
  * another request than this one: bare CR or LF, folded lines, white space around a name, a
  * header of ours that stands twice, Content-Length beside Transfer-Encoding, absolute targets
- * of another host, encoded slashes and NULs, dot segments.
+ * of another host, encoded slashes and NULs, dot segments, chunks that are framed otherwise
+ * than by hexadecimal digits and CR LF.  Extensions of chunks and trailers are checked, and
+ * dropped.
  */
 #ifndef GATEWAY_HTTP_H
 #define GATEWAY_HTTP_H
@@ -78,7 +80,13 @@ struct http_fault {
 struct http_scan {
 	size_t scanned; /* bytes of the head, whose end is not among them */
 	size_t head_bytes; /* 0: not whole yet */
+	/* behind the head: all of the body; of chunks, those that were looked at, framing and
+	 * trailers included */
 	size_t body_bytes;
+	size_t chunk_bytes; /* the data in them */
+	bool chunked;
+	bool trailing; /* the last chunk has come */
+	bool whole; /* what is behind it, too */
 	bool expects_continue; /* with the head */
 };
 

@@ -29,8 +29,6 @@ check_slice(struct slice s, const uint8_t *p, size_t n)
 static void
 check_request(const struct request *r, const uint8_t *p, size_t n)
 {
-	struct slice value;
-
 	must(r->nsegments <= HTTP_SEGMENTS_MAX && r->nparams <= HTTP_PARAMS_MAX &&
 	    r->nheaders <= HTTP_HEADERS_MAX && r->minor <= 1);
 	for (unsigned i = 0; i < r->nsegments; i++) {
@@ -53,7 +51,9 @@ check_request(const struct request *r, const uint8_t *p, size_t n)
 		    memchr(r->headers[i].value.p, '\r', r->headers[i].value.n) == NULL);
 	}
 	must(r->minor == 0 || http_header_count(r, "host") == 1);
-	must(!http_header(r, "transfer-encoding", &value));
+	must(http_header_count(r, "transfer-encoding") +
+		http_header_count(r, "content-length") <= 1);
+	must(r->body.n <= limits.body_bytes);
 	check_slice(r->body, p, n);
 }
 
@@ -78,11 +78,13 @@ LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 		size_t used = whole.head_bytes + whole.body_bytes;
 
 		must(used == slow.head_bytes + slow.body_bytes && used <= n);
+		must(whole.chunk_bytes == slow.chunk_bytes && whole.chunked == slow.chunked);
 		result = http_read(&whole, bytes, &r, &fault);
 		if (result == 0)
 			check_request(&r, bytes, used);
 		else
 			must(fault.status == 400 || fault.status == 404);
+		must(result < 0 || !whole.chunked || r.body.n == whole.chunk_bytes);
 	}
 	free(bytes);
 	return 0;

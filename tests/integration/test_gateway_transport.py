@@ -52,6 +52,18 @@ class Requests(unittest.TestCase):
             for i in range(count):
                 self.assertIn(b"segment %d\n" % i, client.response().body)
 
+    def test_a_body_may_come_in_chunks_and_another_request_behind_it(self):
+        head = b"POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+        chunks = b"4;x\r\nbody\r\n10\r\n" + b"GET / HTTP/1.1\r\n" + b"\r\n0\r\nX: y\r\n\r\n"
+        with echo() as host, host.connect() as client:
+            client.send(head + chunks + b"GET /b HTTP/1.1\r\nHost: h\r\n\r\n")
+            self.assertIn(b"bodyGET / HTTP/1.1\r\n", client.response().body)
+            self.assertEqual(client.response().status, 200)
+            for i in range(len(head + chunks)):  # cut anywhere
+                client.send((head + chunks)[:i])
+                client.send((head + chunks)[i:])
+                self.assertIn(b"bodyGET / HTTP/1.1\r\n", client.response().body)
+
     def test_what_is_sent_behind_a_request_in_service_waits(self):
         with echo() as host, host.connect() as client, host.connect() as other:
             client.send(b"GET /later HTTP/1.1\r\nHost: h\r\n\r\nGET /then HTTP/1.1\r\nHost: h\r\n\r\n")
@@ -111,7 +123,9 @@ class Requests(unittest.TestCase):
         rows = ((b"GET /%00" + head + b"\r\n", 400), (b"GET / HTTP/1.1\r\n\r\n", 400),
                 (b"GET /" + b"x" * 20000, 414), (b"GET /" + head + b"X: " + b"x" * 20000, 431),
                 (b"POST /" + head + b"Content-Length: 1048577\r\n\r\n", 413),
-                (b"POST /" + head + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 501),
+                (b"POST /" + head + b"Transfer-Encoding: gzip\r\n\r\n0\r\n\r\n", 501),
+                (b"POST /" + head + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", 400),
+                (b"POST /" + head + b"Transfer-Encoding: chunked\r\n\r\n1;\nx\r\na\r\n0\r\n\r\n", 400),
                 (b"TRACE /" + head + b"\r\n", 501), (b"GET / HTTP/3.0\r\n\r\n", 505),
                 (b"\x16\x03\x01\x02\x00\x01\x00\x01", 400))
         with echo() as host:

@@ -45,6 +45,7 @@ parse(const char *text)
 
 #define H "Host: a\r\n"
 #define E "\r\n"
+#define CHUNKED "POST / HTTP/1.1\r\n" H "Transfer-Encoding: Chunked\r\n" E
 
 /* ---- what is refused -------------------------------------------------------------------- */
 
@@ -118,7 +119,40 @@ static const struct {
 	{ "GET / HTTP/1.1\r\n" H "X\r\n" E, 400, "no colon" },
 	{ "GET / HTTP/1.1\r\n" H "X(: y\r\n" E, 400, "a name that is no token" },
 	{ "GET / HTTP/1.1\r\n" H "X: a\x01z\r\n" E, 400, "a control character" },
-	{ "POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n" E, 501, "chunks" },
+	{ CHUNKED "0x1\r\na\r\n0\r\n\r\n", 400, "a size with a prefix" },
+	{ CHUNKED "+1\r\na\r\n0\r\n\r\n", 400, "a size with a sign" },
+	{ CHUNKED " 1\r\na\r\n0\r\n\r\n", 400, "a space before a size" },
+	{ CHUNKED "1 \r\na\r\n0\r\n\r\n", 400, "a space behind a size" },
+	{ CHUNKED "1 ;x\r\na\r\n0\r\n\r\n", 400, "a space before an extension" },
+	{ CHUNKED "\r\na\r\n0\r\n\r\n", 400, "no size" },
+	{ CHUNKED ";x\r\na\r\n0\r\n\r\n", 400, "an extension without a size" },
+	{ CHUNKED "g\r\n", 400, "a size that is none" },
+	{ CHUNKED "000000001\r\na\r\n0\r\n\r\n", 400, "nine digits" },
+	{ CHUNKED "100000000\r\n", 400, "2^32" },
+	{ CHUNKED "10000000000000001\r\n", 400, "2^64+1" },
+	{ CHUNKED "1\na\r\n0\r\n\r\n", 400, "a size that ends with a bare LF" },
+	{ CHUNKED "1;a\nb\r\na\r\n0\r\n\r\n", 400, "a bare LF in an extension" },
+	{ CHUNKED "1;a\rb\r\na\r\n0\r\n\r\n", 400, "a bare CR in an extension" },
+	{ CHUNKED "1\r\r\na\r\n0\r\n\r\n", 400, "two CR" },
+	{ CHUNKED "1\r\nab\r\n0\r\n\r\n", 400, "a chunk that is longer than its size" },
+	{ CHUNKED "2\r\na\r\n0\r\n\r\n", 400, "a chunk that is shorter" },
+	{ CHUNKED "1\r\na\n0\r\n\r\n", 400, "a chunk that ends with a bare LF" },
+	{ CHUNKED "1\r\na\rx", 400, "a chunk that ends with a bare CR" },
+	{ CHUNKED "0\r\nX\r\n\r\n", 400, "a trailer without a colon" },
+	{ CHUNKED "0\r\nX : y\r\n\r\n", 400, "a space before a trailer's colon" },
+	{ CHUNKED "0\r\n: y\r\n\r\n", 400, "a trailer without a name" },
+	{ CHUNKED "0\r\nX: a\r\n b\r\n\r\n", 400, "a trailer is folded" },
+	{ CHUNKED "0\r\nX: a\n\r\n", 400, "a trailer with a bare LF" },
+	{ CHUNKED "0\r\n\n", 400, "an end with a bare LF" },
+	{ CHUNKED "41\r\n", 413, "over the bound" },
+	{ CHUNKED "ffffffff\r\n", 413, "far over the bound" },
+	{ CHUNKED "1\r\na\r\n40\r\n", 413, "over the bound together" },
+	{ "POST / HTTP/1.1\r\n" H "Transfer-Encoding: gzip, chunked\r\n" E, 501, "another" },
+	{ "POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked, chunked\r\n" E, 501, "twice" },
+	{ "POST / HTTP/1.1\r\n" H "Transfer-Encoding: chunked;q=1\r\n" E, 501, "a parameter" },
+	{ "POST / HTTP/1.1\r\n" H
+	  "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n" E,
+	    400, "twice in two" },
 	{ "POST / HTTP/1.1\r\n" H "Transfer-Encoding: identity\r\n" E, 501, "any encoding" },
 	{ "POST / HTTP/1.1\r\n" H "Transfer-Encoding:\r\n" E, 501, "an empty one" },
 	{ "POST / HTTP/1.0\r\n" H "Transfer-Encoding: chunked\r\n" E, 400, "of HTTP/1.0" },
@@ -250,6 +284,61 @@ START_TEST(sound_requests_are_taken)
 }
 END_TEST
 
+static const struct {
+	const char *chunks, *body;
+} chunked[] = {
+	{ "0\r\n\r\n", "" },
+	{ "00000000\r\n\r\n", "" },
+	{ "1\r\na\r\n0\r\n\r\n", "a" },
+	{ "1\r\na\r\n02\r\nbc\r\n0\r\n\r\n", "abc" },
+	{ "A\r\n0123456789\r\na;x=\"y;\"\r\n0123456789\r\n0;last\r\n\r\n",
+	    "01234567890123456789" },
+	{ "5\r\n\r\n0\r\n\r\n0\r\n\r\n", "\r\n0\r\n" },
+	{ "1\r\na\r\n0\r\nHost: b\r\nContent-Length: 7\r\n\r\n", "a" },
+	{ "40\r\n0123456789012345678901234567890123456789012345678901234567890123\r\n0\r\n\r\n",
+	    "0123456789012345678901234567890123456789012345678901234567890123" },
+};
+
+START_TEST(chunks_are_put_together_and_what_is_behind_them_is_another_request)
+{
+	struct buf text = { 0 };
+	struct outcome o;
+	size_t used;
+
+	buf_add(&text, CHUNKED, strlen(CHUNKED));
+	buf_add(&text, chunked[_i].chunks, strlen(chunked[_i].chunks));
+	used = text.n;
+	buf_add(&text, "GET", 3);
+	o = parse_bytes(text.p, text.n);
+	ck_assert_msg(o.r == 1, "%s: %s", chunked[_i].chunks, o.fault.message);
+	ck_assert_uint_eq(o.used, used);
+	ck_slice(o.request.body, chunked[_i].body);
+	/* Trailers are no headers. */
+	ck_assert_uint_eq(http_header_count(&o.request, "host"), 1);
+	ck_assert_uint_eq(http_header_count(&o.request, "content-length"), 0);
+	free(o.bytes);
+	buf_finish(&text);
+}
+END_TEST
+
+START_TEST(chunks_may_come_byte_by_byte)
+{
+	static const char text[] = CHUNKED "2;x\r\nab\r\n1\r\nc\r\n0\r\nX: y\r\n\r\n";
+	struct http_scan s = { 0 };
+	struct http_fault fault;
+
+	for (size_t n = 0; n < sizeof(text); n++) {
+		cleanup_free uint8_t *p = malloc(n + 1);
+
+		memcpy(p, text, n);
+		ck_assert_int_eq(
+		    http_measure(&s, &limits, p, n, &fault), n == sizeof(text) - 1);
+	}
+	ck_assert_uint_eq(s.head_bytes + s.body_bytes, sizeof(text) - 1);
+	ck_assert_uint_eq(s.chunk_bytes, 3);
+}
+END_TEST
+
 START_TEST(byte_by_byte_it_is_whole_at_its_last_byte_only)
 {
 	static const char text[] = "\r\nPOST /a?b HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n"
@@ -305,6 +394,32 @@ START_TEST(the_head_has_a_bound)
 }
 END_TEST
 
+/* Of a head's size, whether it is one long line, many trailers, or many small chunks. */
+START_TEST(the_framing_of_chunks_has_a_bound)
+{
+	static const char one[] = CHUNKED "1;", behind[] = "\r\na\r\n0\r\n\r\n";
+	struct buf b = { 0 };
+	struct outcome o;
+
+	ck_assert_uint_eq(status_of_size(one, 'x', HEAD_MAX - 32, behind), 1);
+	ck_assert_uint_eq(status_of_size(one, 'x', HEAD_MAX, behind), 400);
+	ck_assert_uint_eq(status_of_size(one, 'x', 2 * HEAD_MAX, ""), 400);
+	for (unsigned n = 64; n <= 256; n *= 4) {
+		b.n = 0;
+		buf_add(&b, CHUNKED "0\r\n", strlen(CHUNKED) + 3);
+		for (unsigned i = 0; i < n; i++)
+			buf_add(&b, "X: y\r\n", 6);
+		buf_add(&b, E, 2);
+		o = parse_bytes(b.p, b.n);
+		ck_assert_int_eq(o.r, n == 64 ? 1 : -EPROTO);
+		if (o.r < 0)
+			ck_assert_uint_eq(o.fault.status, 413);
+		free(o.bytes);
+	}
+	buf_finish(&b);
+}
+END_TEST
+
 START_TEST(headers_are_counted)
 {
 	struct buf b = { 0 };
@@ -352,6 +467,11 @@ main(void)
 	tcase_add_test(tc, a_request_is_read_with_all_its_parts);
 	tcase_add_loop_test(tc, sound_requests_are_taken, 0, countof(taken));
 	tcase_add_test(tc, byte_by_byte_it_is_whole_at_its_last_byte_only);
+	tcase_add_loop_test(tc,
+	    chunks_are_put_together_and_what_is_behind_them_is_another_request, 0,
+	    (int)countof(chunked));
+	tcase_add_test(tc, chunks_may_come_byte_by_byte);
+	tcase_add_test(tc, the_framing_of_chunks_has_a_bound);
 	tcase_add_test(tc, the_head_has_a_bound);
 	tcase_add_test(tc, headers_are_counted);
 	tcase_add_test(tc, a_list_gives_its_elements);
