@@ -286,6 +286,23 @@ config_hold(struct config *c)
 	return c;
 }
 
+bool
+config_same_runtime(
+    const struct config *by, uint32_t index, const struct config *c, uint32_t *ret)
+{
+	const struct config_runtime *r = &by->runtimes[index];
+	uint32_t i = 0;
+
+	while (i < c->nruntimes && strcmp(c->runtimes[i].id, r->id) != 0)
+		i++;
+	if (i == c->nruntimes)
+		return false;
+	*ret = i;
+	/* The later one knows since when it has been so. */
+	return by->generation > c->generation ? r->since <= c->generation
+					      : c->runtimes[i].since <= by->generation;
+}
+
 void
 config_release(struct config *c)
 {

@@ -136,6 +136,12 @@ struct config *config_hold(struct config *c);
 void config_release(struct config *c);
 uint32_t config_users(const struct config *c);
 
+/*
+ * Does `c` make a process of its runtime as `by` made one of its runtime `index`?  Both have been
+ * in force, whichever was first.  `*ret` is the runtime's index in `c` then.
+ */
+bool config_same_runtime(
+    const struct config *by, uint32_t index, const struct config *c, uint32_t *ret);
 /* Is the namespace of the tool, which may be another configuration's, enabled in `c`? */
 bool config_is_enabled(const struct config *c, const struct config_tool *tool);
 /* The tool of that name; NULL if there is none. */

@@ -296,7 +296,7 @@ static const struct link_handler provider_handler = {
 /* ---- its record ----------------------------------------------------------------------- */
 
 void
-provider_init(struct child *p, struct broker *b, const struct config *config, uint32_t index)
+provider_init(struct child *p, struct broker *b, struct config *config, uint32_t index)
 {
 	child_init(p, b, config, CHILD_PROVIDER, index);
 	p->alarm = (struct alarm){ .fn = provider_on_alarm, .arg = p };

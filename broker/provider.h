@@ -27,7 +27,7 @@ void provider_arm(struct child *p);
 /* One that is nothing yet, of no session: that is the caller's to say.  Its end, when
  * child_is_gone(). */
 void provider_init(
-    struct child *p, struct broker *b, const struct config *config, uint32_t index);
+    struct child *p, struct broker *b, struct config *config, uint32_t index);
 void provider_finish(struct child *p);
 /* A shared one is drained, and goes; killed soon if it does not.  Again is once. */
 void provider_stop(struct child *p);

@@ -162,6 +162,7 @@ reload_on_record(void *arg, bool ok)
 	STOP_POINT("broker.reload_durable");
 	b->replaced = NULL;
 	control_tell(b, &taken);
+	sandboxes_on_taken(b);
 	reload_release(b, before);
 	shared_retire(b);
 	STOP_POINT("broker.reload_told");
@@ -180,7 +181,7 @@ reload_apply(struct broker *b, struct config *next)
 	principals_apply(b);
 	reload_set_stall(b);
 	feeds_on_config(b->feeds);
-	sandboxes_end_rest(b);
+	sandboxes_on_config(b);
 	record_init(&r, b, NULL, "configuration.reloaded");
 	snprintf(detail, sizeof detail, "%zu runtimes, %zu providers, %zu tools, %zu grants",
 	    next->nruntimes, next->nproviders, next->ntools, next->ngrants);

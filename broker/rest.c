@@ -22,14 +22,11 @@ rest_gone(struct child *w)
 {
 	struct sandbox *sb = w->rests_in;
 	struct broker *b = w->broker;
-	struct config *config = sb->resting_by;
 
 	if (!child_is_gone(w))
 		return;
 	sb->resting = NULL;
-	sb->resting_by = NULL;
 	worker_destroy(w);
-	reload_release(b, config);
 	sandbox_on_rested(sb);
 	broker_check_settled(b);
 }
@@ -77,6 +74,35 @@ rest_end(struct sandbox *sb)
 }
 
 void
+rest_on_config(struct sandbox *sb)
+{
+	const struct child *w = sb->resting;
+	uint32_t index;
+
+	if (w != NULL && !config_same_runtime(w->config, w->index, sb->broker->config, &index))
+		rest_end(sb);
+}
+
+void
+rest_on_taken(struct sandbox *sb)
+{
+	struct broker *b = sb->broker;
+	struct child *w = sb->resting;
+	struct config *before;
+	uint32_t index;
+
+	/* Before that it knows the configuration of before alone. */
+	if (w == NULL || w->leaves || w->config == b->config || b->replaced != NULL)
+		return;
+	if (!config_same_runtime(w->config, w->index, b->config, &index))
+		return; /* it leaves, or will as its turn begins */
+	before = w->config;
+	w->config = config_hold(b->config);
+	w->index = index;
+	reload_release(b, before);
+}
+
+void
 rest_on_link_end(struct child *w)
 {
 	/* Its process has a moment to follow, so that its end says how it came. */
@@ -111,10 +137,7 @@ void
 rest_destroy(struct sandbox *sb)
 {
 	worker_destroy(sb->resting);
-	if (sb->resting_by != NULL)
-		reload_release(sb->broker, sb->resting_by);
 	sb->resting = NULL;
-	sb->resting_by = NULL;
 }
 
 /* ---- what it says --------------------------------------------------------------------- */
@@ -136,10 +159,11 @@ may_rest(const struct session *s)
 {
 	const struct operation *op = s->operation;
 	const struct child *w = s->worker;
+	uint32_t index;
 
 	return op->sandbox != NULL && op->sandbox->resting == NULL && op->turn != NULL &&
-	    op->turn->rests && op->config == s->broker->config && !s->broker->shutting_down &&
-	    w->turns && w->state == CHILD_RUNNING && !w->killed && w->link != NULL &&
+	    op->turn->rests && !s->broker->shutting_down &&
+	    config_same_runtime(w->config, w->index, s->broker->config, &index) && w->turns && w->state == CHILD_RUNNING && !w->killed && w->link != NULL &&
 	    (op->ending == ENDING_completed || op->ending == ENDING_failed);
 }
 
@@ -156,12 +180,12 @@ rest_keep(struct session *s)
 		return false;
 	s->worker = absent;
 	sb->resting = w;
-	sb->resting_by = config_hold(s->operation->config);
 	w->session = NULL;
 	w->rests_in = sb;
 	w->served++;
 	w->frames = 0;
 	w->alarm = (struct alarm){ .fn = rest_on_alarm, .arg = w };
+	rest_on_taken(sb); /* it may have run over a reload */
 	/* A client that was slow held them back; now nobody is. */
 	if (w->out.event != NULL)
 		event_add(w->out.event, NULL);
@@ -190,10 +214,12 @@ rest_give(struct session *s)
 {
 	struct sandbox *sb = s->operation->sandbox;
 	struct child *w = sb != NULL ? sb->resting : NULL;
+	uint32_t index;
 
 	if (w == NULL)
 		return REST_NONE;
-	if (w->config != s->operation->config || w->index != s->operation->runtime)
+	if (!config_same_runtime(w->config, w->index, s->operation->config, &index) ||
+	    index != s->operation->runtime)
 		rest_end(sb);
 	if (w->leaves) {
 		sb->awaited = true;
@@ -206,8 +232,6 @@ rest_give(struct session *s)
 	w->session = s;
 	w->rests_in = NULL;
 	sb->resting = NULL;
-	reload_release(s->broker, sb->resting_by);
-	sb->resting_by = NULL;
 	STOP_POINT("broker.worker_given");
 	return REST_GIVEN;
 }

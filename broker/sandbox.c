@@ -158,6 +158,24 @@ sandboxes_end_rest(struct broker *b)
 }
 
 void
+sandboxes_on_config(struct broker *b)
+{
+	struct sandbox *sb;
+
+	RB_FOREACH (sb, serial_tree, &b->sandboxes->by_serial)
+		rest_on_config(sb);
+}
+
+void
+sandboxes_on_taken(struct broker *b)
+{
+	struct sandbox *sb;
+
+	RB_FOREACH (sb, serial_tree, &b->sandboxes->by_serial)
+		rest_on_taken(sb);
+}
+
+void
 sandboxes_orphan_all(struct broker *b)
 {
 	struct sandbox *sb;

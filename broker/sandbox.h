@@ -106,7 +106,6 @@ struct sandbox {
 	struct feed_list feeds; /* of its operations: what clients read of them */
 	struct admissions keys; /* under which those were submitted */
 	struct child *resting; /* the worker of its turns, while none runs; NULL: none */
-	struct config *resting_by; /* what that was born under; held */
 	bool awaited; /* and the turn that runs waits for the end of it */
 	struct workspace *workspace; /* NULL: nobody needs its files now */
 	TAILQ_HEAD(waitings, waiting) waiting; /* who is answered when it is ready, or over */
@@ -133,8 +132,12 @@ size_t sandboxes_open(const struct broker *b);
 size_t sandboxes_queued(const struct broker *b);
 /* While the broker ends: tells the children that serve files to go; true if none is left. */
 bool sandboxes_stop_all(struct broker *b);
-/* No worker rests any longer: the broker ends, or its configuration is another. */
+/* No worker rests any longer: the broker ends. */
 void sandboxes_end_rest(struct broker *b);
+/* b->config is another one: of the workers that rest those stay that it makes the same way. */
+void sandboxes_on_config(struct broker *b);
+/* The supervisor knows it: they go over to it. */
+void sandboxes_on_taken(struct broker *b);
 /* The supervisor is gone, and they with it. */
 void sandboxes_orphan_all(struct broker *b);
 /* By its id, of any principal; NULL if none is known. */

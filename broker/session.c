@@ -60,7 +60,7 @@ worker_create(struct session *s)
 	if (w == NULL)
 		return NULL;
 	/* In a sandbox a command comes over the link, too: its worker becomes it. */
-	child_init(w, s->broker, op->config,
+	child_init(w, s->broker, config_hold(op->config),
 	    op->kind == operation_kind_turn || op->sandbox != NULL ? CHILD_TURN : CHILD_COMMAND,
 	    op->runtime);
 	w->session = s;
@@ -82,11 +82,12 @@ worker_destroy(struct child *w)
 	pipe_close(&w->out);
 	pipe_close(&w->err);
 	buf_finish(&w->input);
+	reload_release(w->broker, w->config);
 	free(w);
 }
 
 void
-child_init(struct child *c, struct broker *b, const struct config *config,
+child_init(struct child *c, struct broker *b, struct config *config,
     enum child_kind kind, uint32_t index)
 {
 	memset(c, 0, sizeof *c);

@@ -15,7 +15,7 @@ struct broker;
 struct config;
 
 /* Of no session: `session` and `shared` are the caller's. */
-void child_init(struct child *c, struct broker *b, const struct config *config,
+void child_init(struct child *c, struct broker *b, struct config *config,
     enum child_kind kind, uint32_t index);
 /* That of `s`, absent so far; NULL if memory is out. */
 struct child *worker_create(struct session *s);

@@ -280,7 +280,9 @@ class Host:
             elif c["verb"] == KILL:
                 self.kills.append(c)
                 for child in list(self.children):
-                    if all(child.key[k] == c[k] for k in child.key):
+                    # A worker that went over to another configuration has another index there.
+                    if all(child.key[k] == c[k] for k in child.key
+                           if k != "index" or c["kind"] == PROVIDER):
                         child.killed.set()
                         child.finish(x_kind=SIGNALED, x_status=9, x_cause=c["cause"])
             elif c["verb"] == SIGNAL:

@@ -8,7 +8,7 @@ import threading
 import unittest
 
 import daemon_lab
-from broker_host import DONE, EXITED, SHUTDOWN, TURN, grant, runtime, serve, tool
+from broker_host import DONE, EXITED, SHUTDOWN, TURN, grant, invoke, runtime, serve, tool
 from daemon_lab import Daemon, ending, submit
 from real import wait_for
 from test_sessions import PLAIN, Sessions
@@ -42,6 +42,16 @@ class Loop:
         except Closed:
             child.closed.set()
             raise
+
+
+class Deaf(Loop):
+    """One that stays when it is told to go."""
+
+    def __call__(self, child):
+        try:
+            super().__call__(child)
+        except Closed:
+            child.killed.wait(TIMEOUT)
 
 
 def count(child, params):
@@ -291,6 +301,86 @@ class Ends(Turns):
         self.assertEqual(self.output(client, s), 1)
         wait_for(lambda: 1 in host.over or 0 in host.over, "the configuration is nobody's")
 
+    def reload(self, host, generation, **config):
+        host.offer(generation, sessions=8, **config)
+        self.assertEqual(host.answers.get(timeout=TIMEOUT)["error"], 0)
+
+    def test_one_that_makes_it_as_it_is_lets_it_rest_on(self):  # D-1
+        host, client, s, child = self.rested()
+        self.reload(host, 2, runtimes=[{**PLAIN, "id": "other"}, PLAIN], runtimesSince=[2, 0])
+        self.assertEqual(self.output(client, s), 2)
+        wait_for(lambda: 0 in host.over, "the configuration of before is nobody's")
+        self.reload(host, 3, runtimes=[PLAIN], runtimesSince=[0])
+        self.assertEqual([self.output(client, s) for _ in range(2)], [3, 4])
+        wait_for(lambda: 2 in host.over, "nor is the next")
+        self.assertEqual((self.spawns(host), child.over.is_set()), (1, False))
+        # It has changed since one that it was at rest in.
+        self.reload(host, 4, runtimes=[PLAIN], runtimesSince=[4])
+        self.assertTrue(child.over.wait(TIMEOUT))
+        self.assertEqual((self.output(client, s), self.spawns(host)), (1, 2))
+
+    def test_whose_runtime_has_changed_leaves_whatever_else_has_not(self):  # D-1
+        for since in (1, 2):  # between the two, or in the second
+            host, client, s, child = self.rested()
+            self.reload(host, 2, runtimes=[PLAIN], runtimesSince=[since])
+            self.assertTrue(child.over.wait(TIMEOUT))
+            self.assertEqual((self.output(client, s), self.spawns(host)), (1, 2))
+        host, client, s, child = self.rested()  # there is none of its name any more
+        self.reload(host, 2, runtimes=[{**PLAIN, "id": "other"}], runtimesSince=[0])
+        self.assertTrue(child.over.wait(TIMEOUT))
+
+    def test_an_order_about_it_names_the_configuration_that_it_went_over_to(self):  # OP-34
+        host, client = self.start(Deaf(count))
+        s = self.acquire(client)
+        self.assertEqual(self.output(client, s), 1)
+        self.reload(host, 2, runtimes=[{**PLAIN, "id": "other"}, PLAIN], runtimesSince=[2, 0])
+        client.call("session.release", session=s, mode="immediate", wait=True)
+        self.assertEqual([(k["generation"], k["index"]) for k in host.kills], [(2, 1)])
+
+    def test_authority_is_the_new_ones_whoever_rests_on(self):  # D-7, TU-14, TU-19, TU-40
+        def work(child, params):
+            return {"status": "complete", "output": [
+                [t["name"] for t in params["tools"]],
+                invoke(child, "files.read", path="docs/a")["status"]]}
+
+        loop = Loop(work)
+        host, client = self.start(loop, provider=serve(
+            lambda p: {"status": "succeeded", "output": "text"}), tools=[READ],
+                                  grants=[ALLOW])
+        s = self.acquire(client)
+        self.assertEqual(self.output(client, s), [["files.read"], "succeeded"])
+        same = {"runtimes": [PLAIN], "runtimesSince": [0], "tools": [READ]}
+        self.reload(host, 2, **same)  # its tool is granted no more
+        tools, status = self.output(client, s)
+        self.assertEqual(tools, [])
+        self.assertNotEqual(status, "succeeded")
+        self.reload(host, 3, **same, grants=[ALLOW], invoke=False)  # nor is it itself
+        e = self.turn(client, s)
+        self.assertEqual(e["body"]["turn"]["status"], "denied")
+        self.reload(host, 4, **same, grants=[ALLOW])
+        self.assertEqual(self.output(client, s), [["files.read"], "succeeded"])
+        self.assertEqual(len(loop.children), 1)  # one worker through all of it
+
+    def test_a_turn_that_runs_over_a_reload_leaves_it_at_rest(self):  # D-1
+        begun, go = threading.Event(), threading.Event()
+
+        def work(child, params):
+            begun.set()
+            assert go.wait(TIMEOUT)
+            return count(child, params)
+
+        host, client = self.start(Loop(work))
+        s = self.acquire(client)
+        # The second begins under what it was admitted under, by a worker that went over.
+        operation, queued = (self.submit(client, s, kind="turn") for _ in range(2))
+        self.assertTrue(begun.wait(TIMEOUT))
+        self.reload(host, 2, runtimes=[{**PLAIN, "id": "other"}, PLAIN], runtimesSince=[2, 0])
+        go.set()
+        outputs = [client.finish(o)["body"]["turn"]["output"] for o in (operation, queued)]
+        self.assertEqual(outputs + [self.output(client, s)], [1, 2, 3])
+        self.assertEqual(self.spawns(host), 1)
+        wait_for(lambda: 0 in host.over, "the configuration of before is nobody's")
+
     def test_the_end_of_the_lease_and_of_the_broker(self):  # OP-28
         loop = Loop(count)
         host, client = self.start(loop)
@@ -304,13 +394,6 @@ class Ends(Turns):
         self.assertTrue(host.settled.wait(TIMEOUT))
 
     def test_who_stays_is_killed_after_the_grace(self):  # OP-34
-        class Deaf(Loop):
-            def __call__(self, child):
-                try:
-                    super().__call__(child)
-                except Closed:
-                    child.killed.wait(TIMEOUT)
-
         loop = Deaf(count)
         host, client = self.start(loop)
         s = self.acquire(client)
@@ -417,6 +500,26 @@ class Real(daemon_lab.Case):
                 break
         self.assertEqual(m[2][0]["body"]["code"], "canceled")
         self.assertEqual(self.workers_turns(client, s), 1)
+
+    def test_a_reload_ends_who_rests_where_it_is_made_another_way(self):  # D-1
+        d = Daemon(self)
+        client = d.client()
+        s = client.call("session.acquire")["session"]["id"]
+        self.assertEqual(self.turns(client, s), 1)
+        pid = self.workers(client)[0]["pid"]
+        text = self.config.read_text()
+        changes = ((("queue: 4", "queue: 5"), True), (("kill_grace: 200ms", "kill_grace: 300ms"), True),
+                   (("BYTECODE=1", "BYTECODE=2"), False))
+        for n, ((old, new), stays) in enumerate(changes, 1):
+            text = text.replace(old, new)
+            self.config.write_text(text)
+            d.process.send_signal(signal.SIGHUP)
+            wait_for(lambda n=n: d.stderr().count("in force from now on") == n, "it is in force")
+            self.assertEqual(self.turns(client, s), n + 1 if stays else 1, new)
+            self.assertEqual([w["pid"] == pid for w in self.workers(client)], [stays], new)
+        client.call("session.release", session=s, wait=True)
+        self.assertEqual(self.workers(client), [])
+        self.assertEqual(d.end(), 0, d.stderr())
 
     def workers_turns(self, client, session):
         client.send([0, 10000, "operation.submit", [{
