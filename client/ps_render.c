@@ -11,7 +11,7 @@
 static const char *const heads[] = { "ROLE", "STATE", "SESSION", "NAME", "PID", "UID",
 	"PROFILE", "NETWORK", "LAYERS", "FDS", "PROCS", "CPU", "MEMORY", "SINCE" };
 static const char *const roles[] = { "broker", "ledger", "worker", "provider",
-	"gateway" };
+	"gateway", "standby" };
 static const char *const states[] = { "starting", "running", "warm" };
 static const char *const networks[] = { "own", "shared" };
 

@@ -20,6 +20,7 @@
 #include "common/control.h"
 #include "common/protocol.h"
 #include "supervisor/node.h"
+#include "supervisor/standby.h"
 
 struct profile;
 

@@ -291,6 +291,7 @@ host_shutdown(struct host *h)
 		return;
 	h->stage = STAGE_SETTLING;
 	STOP_POINT("supervisor.shutdown");
+	standby_close();
 	children_drain(h->children);
 	if (h->workspaces)
 		workspaces_end(h->workspaces);
@@ -392,7 +393,8 @@ host_create(struct event_base *base, const struct host_options *o)
 	h->ledger_again = evtimer_new(base, host_on_ledger_again, h);
 	if ((o->client_fd >= 0 && !h->client) || !h->children || !h->ping || !h->deadline ||
 	    !h->ledger_again || gateway_init(h) < 0 ||
-	    (o->facts.daemon && host_open_workspaces(h) < 0)) {
+	    (o->facts.daemon && (host_open_workspaces(h) < 0 ||
+				    standby_open(base, (unsigned)o->config->standby) < 0))) {
 		host_destroy(h);
 		return NULL;
 	}
@@ -411,6 +413,7 @@ host_destroy(struct host *h)
 
 	if (!h)
 		return;
+	standby_close();
 	if (h->ping)
 		event_free(h->ping);
 	if (h->deadline)

@@ -66,6 +66,26 @@ add_service(struct list *l, const struct service *s)
 		list_add(&p, l);
 }
 
+/* No program, so no profile: only what is decided already. */
+static void
+add_standby(const struct launch *l, uint64_t since_ms, void *arg)
+{
+	static const char *const handed[] = { NULL };
+	static const struct profile own = { .name = "-", .network = NETWORK_OWN },
+				    shared = { .name = "-", .network = NETWORK_SHARED };
+	struct process p = {
+		.role = process_role_standby,
+		.state = launch_pid(l) ? process_state_warm : process_state_starting,
+		.launch = l,
+		.uid = geteuid(),
+		.profile = standby_shares_network(l) ? &shared : &own,
+		.handed = handed,
+		.since_ms = since_ms,
+	};
+
+	list_add(&p, arg);
+}
+
 static int
 pack_processes(const struct host *h, struct buf *b)
 {
@@ -75,6 +95,7 @@ pack_processes(const struct host *h, struct buf *b)
 	for (i = 0; i < SERVICES; i++)
 		add_service(&l, &h->services[i]);
 	children_each(h->children, list_add, &l);
+	standby_each(add_standby, &l);
 	r = l.failed ? -ENOMEM : process_pack(b, l.v, l.n);
 	free(l.v);
 	return r;

@@ -18,6 +18,7 @@
 #include "supervisor/launch.h"
 #include "supervisor/peer.h"
 #include "supervisor/sockets.h"
+#include "supervisor/standby.h"
 #include "supervisor/uid.h"
 #include "supervisor/workspace.h"
 

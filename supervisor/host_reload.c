@@ -24,8 +24,10 @@ host_is_ready(const struct host *h)
 void
 host_refresh(struct host *h)
 {
-	if (host_is_ready(h))
-		children_refresh(h->children);
+	if (!host_is_ready(h))
+		return;
+	children_refresh(h->children);
+	standby_renew((unsigned)h->config->standby);
 }
 
 int
@@ -79,6 +81,7 @@ answer(struct host *h, int error, const struct control *c)
 	h->o.facts.timeout_ms = h->offered_timeout_ms;
 	h->o.facts.generation = h->generations - 1;
 	children_config_take(h->children, h->stage == STAGE_RUNNING);
+	standby_renew((unsigned)offered->standby);
 	h->o.on_reloaded(0, CONFIG_ROW_NONE, 0, offered, h->o.arg);
 }
 

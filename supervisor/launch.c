@@ -250,6 +250,9 @@ init_on_exit(evutil_socket_t fd, short events, void *arg)
 	launch_proc_reap(&l->init);
 	if (l->init.reaped)
 		event_del(l->on_init);
+	/* Its launcher would wait for ever; with an order it finds out. */
+	if (l->init.reaped && l->stood_by && !l->ordered)
+		launch_fail(l, LAYER_HANDSHAKE, 0);
 	launch_settle(l);
 }
 

@@ -326,6 +326,7 @@ add_root(struct draft *d, const struct chamber *c, const struct profile *profile
 	else {
 		add_etc(d, c->network);
 		add_devices(d);
+		d->h.flags |= PLAN_SHOWS_PROC;
 		add_step(d, PLAN_PROC, "/proc", NULL, PLAN_PRIVATE);
 		add_tmpfs(d, "/tmp", tmp);
 	}
@@ -514,6 +515,8 @@ launch_plan_stand(uint32_t flags, const struct cgroup_entry *group,
 	scratch.h.uid = geteuid();
 	scratch.h.gid = getegid();
 	add_group(&scratch, group);
+	if (flags & PLAN_SHOWS_PROC)
+		add_step(&scratch, PLAN_PROC, "/proc", NULL, PLAN_PRIVATE);
 	scratch.h.cwd = add_string(&scratch, "/");
 	add_stop(&scratch, "standby");
 	ret = scratch.failed ? -E2BIG : draft_finish(&scratch, NULL, 0, ret_page);

@@ -52,6 +52,7 @@ struct launch {
 	struct ground_root *root; /* what the launcher is making, if it does */
 	struct launch_kind kind; /* of its first half */
 	bool stood_by; /* its first half was done before it was wanted */
+	bool ordered; /* and has its order */
 	bool recurs; /* others of its kind are likely to follow */
 	bool released; /* it has our byte, and may exec */
 	bool started, dying;

@@ -288,6 +288,7 @@ take_over(struct launch *l, const struct launch_handler *handler, void *arg,
     const struct chamber *c)
 {
 	standby_gave(l);
+	l->ordered = true;
 	l->handler = *handler;
 	l->arg = arg;
 	take_program(l, c);

@@ -52,8 +52,7 @@ turn_off(void)
 	log_warn("%d chambers in a row died while they stood by: none does any more; launches "
 		 "take longer, and the reasons are in the log at level debug",
 	    DEATHS_MAX);
-	standby_drop();
-	all.n = 0;
+	standby_renew(0);
 }
 
 static void
@@ -285,6 +284,12 @@ standby_count(bool ready)
 	return n;
 }
 
+bool
+standby_shares_network(const struct launch *l)
+{
+	return l->kind.flags & PLAN_SHARED_NETWORK;
+}
+
 void
 standby_each(standby_fn *fn, void *arg)
 {
@@ -299,23 +304,24 @@ int
 standby_open(struct event_base *base, unsigned kinds)
 {
 	memset(&all, 0, sizeof(all));
-	if (kinds == 0)
-		return 0;
 	all.timer = evtimer_new(base, standby_on_timer, NULL);
 	if (all.timer == NULL)
 		return -ENOMEM;
 	all.base = base;
-	all.n = kinds < STANDBY_KINDS_MAX ? kinds : STANDBY_KINDS_MAX;
+	standby_renew(kinds);
 	return 0;
 }
 
 void
-standby_drop(void)
+standby_renew(unsigned kinds)
 {
+	if (all.base == NULL)
+		return;
 	for (struct slot *s = all.slots; s < all.slots + all.n; s++)
 		slot_end(s);
-	if (all.timer != NULL)
-		event_del(all.timer);
+	event_del(all.timer);
+	all.n = kinds < STANDBY_KINDS_MAX ? kinds : STANDBY_KINDS_MAX;
+	all.deaths = 0;
 }
 
 void
@@ -325,7 +331,7 @@ standby_close(void)
 
 	if (all.base == NULL)
 		return;
-	standby_drop();
+	standby_renew(0);
 	while ((l = LIST_FIRST(&all.ending)) != NULL) {
 		LIST_REMOVE(l, ending);
 		launch_end_now(l);
@@ -334,5 +340,4 @@ standby_close(void)
 	event_free(all.timer);
 	all.base = NULL;
 	all.timer = NULL;
-	all.n = 0;
 }

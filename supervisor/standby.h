@@ -25,12 +25,13 @@ struct launch_kind {
 	unsigned group; /* cgroup_kind() */
 };
 
-/* From now on there are some, for `kinds` kinds at most; 0: none.  0 or -ENOMEM. */
+/* From now on there may be some, of `kinds` kinds at most; 0: none.  0 or -ENOMEM. */
 int standby_open(struct event_base *base, unsigned kinds);
 /* Ends and reaps them all; there are none from then on.  Again is once. */
 void standby_close(void);
-/* Ends them all, as what they stand on has changed; others come with the next launches. */
-void standby_drop(void);
+/* Ends them all, as what they are for has changed; others, of as many kinds as it says now, come
+ * with the next launches.  Where it was not opened, nothing. */
+void standby_renew(unsigned kinds);
 
 /* One that waits, NULL if none of that kind does.  The caller gives it an order, and says so, or
  * kills it; its end is then still ours. */
@@ -45,6 +46,8 @@ void standby_note(const struct launch_kind *kind);
 void standby_fill(void);
 /* How many there are; `ready`: of those that have done their half, and wait. */
 unsigned standby_count(bool ready);
+
+bool standby_shares_network(const struct launch *l);
 
 typedef void standby_fn(const struct launch *l, uint64_t since_ms, void *arg);
 /* Each, with the wall clock of its birth. */

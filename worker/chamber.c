@@ -20,7 +20,6 @@ chamber_wait(int release_fd)
 	STOP_POINT("init.start");
 	if (read(release_fd, &byte, 1) != 1)
 		_exit(1);
-	close(release_fd);
 }
 
 static void
@@ -165,16 +164,25 @@ init_main(const struct plan *p)
 }
 
 void
-chamber_main(const struct order *o)
+chamber_prepare(const struct plan *p)
+{
+	if (setsid() < 0)
+		die(LAYER_NAMESPACES, errno);
+	confine_namespaces();
+	root_complete_proc(p);
+	confine_bounding();
+}
+
+void
+chamber_main(const struct order *o, bool prepared)
 {
 	const struct plan *p = &o->plan;
 
 	take_identity();
 	tie_to_supervisor(p);
 	STOP_POINT("init.after_release");
-	if (setsid() < 0)
-		die(LAYER_NAMESPACES, errno);
-	confine_namespaces();
+	if (!prepared)
+		chamber_prepare(p);
 	root_complete(p, o->trees);
 	confine_capabilities();
 	arrange_descriptors(o);

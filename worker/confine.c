@@ -103,10 +103,8 @@ confine_descriptors(const struct plan *p)
 }
 
 void
-confine_capabilities(void)
+confine_bounding(void)
 {
-	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
 	unsigned long c = 0;
 
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
@@ -117,6 +115,14 @@ confine_capabilities(void)
 		c++;
 	if (errno != EINVAL || prctl(PR_CAPBSET_READ, c, 0, 0, 0) >= 0)
 		die(LAYER_CAPABILITIES, errno);
+}
+
+void
+confine_capabilities(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
+
 	if (prctl(PR_SET_SECUREBITS, SECURE_ALL_BITS | SECURE_ALL_LOCKS, 0, 0, 0) < 0 ||
 	    syscall(SYS_capset, &header, none) < 0)
 		die(LAYER_CAPABILITIES, errno);

@@ -11,12 +11,11 @@
 #include "worker/worker.h"
 
 static int
-write_proc(pid_t pid, const char *name, const char *text)
+open_proc(pid_t pid, const char *name)
 {
 	char path[64];
 	struct text t = TEXT(path);
-	cleanup_fd int fd = -1;
-	size_t n = strlen(text);
+	int fd;
 
 	text_add_number(&t, (uint64_t)pid);
 	text_add_string(&t, "/");
@@ -25,12 +24,12 @@ write_proc(pid_t pid, const char *name, const char *text)
 	/* What the kernel says of one that has ended. */
 	if (fd < 0)
 		return errno == ENOENT || errno == EACCES ? -ESRCH : -errno;
-	return write(fd, text, n) == (ssize_t)n ? 0 : -errno;
+	return fd;
 }
 
 /* One id of a namespace's map. */
 static int
-write_map(pid_t pid, const char *name, uint32_t inside, uint32_t outside)
+write_map(int fd, uint32_t inside, uint32_t outside)
 {
 	char line[64];
 	struct text t = TEXT(line);
@@ -39,19 +38,52 @@ write_map(pid_t pid, const char *name, uint32_t inside, uint32_t outside)
 	text_add_string(&t, " ");
 	text_add_number(&t, outside);
 	text_add_string(&t, " 1\n");
-	return write_proc(pid, name, line);
+	return write(fd, t.buf, t.n) == (ssize_t)t.n ? 0 : -errno;
+}
+
+int
+idmap_open(pid_t pid, struct idmap *ret)
+{
+	cleanup_fd int groups = open_proc(pid, "setgroups");
+
+	ret->uid_fd = ret->gid_fd = -1;
+	if (groups < 0)
+		return groups;
+	if (write(groups, "deny", 4) != 4)
+		return -errno;
+	ret->uid_fd = open_proc(pid, "uid_map");
+	if (ret->uid_fd < 0)
+		return ret->uid_fd;
+	ret->gid_fd = open_proc(pid, "gid_map");
+	return ret->gid_fd < 0 ? ret->gid_fd : 0;
+}
+
+int
+idmap_set(
+    const struct idmap *m, uid_t inside_uid, uid_t uid, gid_t inside_gid, gid_t gid)
+{
+	int ret = write_map(m->uid_fd, inside_uid, uid);
+
+	return ret < 0 ? ret : write_map(m->gid_fd, inside_gid, gid);
+}
+
+void
+idmap_close(struct idmap *m)
+{
+	util_close(&m->uid_fd);
+	util_close(&m->gid_fd);
 }
 
 int
 idmap_write(pid_t pid, uid_t inside_uid, uid_t uid, gid_t inside_gid, gid_t gid)
 {
-	int ret;
+	struct idmap m;
+	int ret = idmap_open(pid, &m);
 
-	ret = write_proc(pid, "setgroups", "deny");
-	if (ret < 0)
-		return ret;
-	ret = write_map(pid, "uid_map", inside_uid, uid);
-	return ret < 0 ? ret : write_map(pid, "gid_map", inside_gid, gid);
+	if (ret == 0)
+		ret = idmap_set(&m, inside_uid, uid, inside_gid, gid);
+	idmap_close(&m);
+	return ret;
 }
 
 /* A namespace lives as long as a process or a descriptor of it, so a child is made for

@@ -93,17 +93,22 @@ chamber_clone(const struct plan *p, const int *trees, struct plan_header *page)
 
 /* The chamber's pid 1 may have died meanwhile; then that is the news, not our failure. */
 static void
-give_identity(const struct plan *p, pid_t pid)
+check_idmap(int ret)
 {
-	bool root = p->h->flags & PLAN_ROOT;
-	/* Without root we are the only one there is, in a namespace of ours. */
-	int ret = idmap_write(pid, PLAN_INSIDE_UID, root ? p->h->uid : 0, PLAN_INSIDE_GID,
-	    root ? p->h->gid : 0);
-
 	if (ret == -ESRCH)
 		_exit(0);
 	if (ret < 0)
 		die(LAYER_USER_NAMESPACE, -ret);
+}
+
+static void
+give_identity(const struct plan *p, const struct idmap *m)
+{
+	bool root = p->h->flags & PLAN_ROOT;
+
+	/* Without root we are the only one there is, in a namespace of ours. */
+	check_idmap(idmap_set(m, PLAN_INSIDE_UID, root ? p->h->uid : 0, PLAN_INSIDE_GID,
+	    root ? p->h->gid : 0));
 }
 
 /* If it is gone, the supervisor sees its end. */
@@ -166,7 +171,8 @@ bear(struct order *o, struct plan_header *page, int gate[2])
 		if (stands)
 			chamber_stand(o, gate[0]);
 		chamber_wait(gate[0]);
-		chamber_main(o);
+		close(gate[0]);
+		chamber_main(o, false);
 	}
 	close(gate[0]);
 	STOP_POINT("launch.after_clone");
@@ -179,6 +185,7 @@ main(void)
 {
 	static struct order o;
 	struct plan_header *page;
+	struct idmap maps;
 	bool stands;
 	int gate[2];
 	pid_t pid;
@@ -197,9 +204,12 @@ main(void)
 	if (!stands)
 		order_own(&o);
 	pid = bear(&o, page, gate);
-	if (stands)
+	check_idmap(idmap_open(pid, &maps));
+	if (stands) {
+		release(gate[1]); /* to prepare, in its groups */
 		stand_wait(&o);
-	give_identity(&o.plan, pid);
+	}
+	give_identity(&o.plan, &maps);
 	STOP_POINT("launch.before_release");
 	if (stands)
 		order_pass(&o, gate[1]);

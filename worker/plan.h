@@ -45,10 +45,12 @@ enum plan_flag {
 	PLAN_ANSWERED = 1u << 12, /* its listener answers: signals wait for that where they can */
 	/* No program yet: what the launcher and pid 1 do first, and then wait for their order. */
 	PLAN_STAND = 1u << 13,
+	PLAN_SHOWS_PROC = 1u << 14, /* it has a step PLAN_PROC, for "/proc" */
 };
 
 /* What is decided before the order, and so must be the order's, too. */
-#define PLAN_KIND (PLAN_NETWORK | PLAN_ROOT | PLAN_SHARED_NETWORK | PLAN_TIME)
+#define PLAN_KIND \
+	(PLAN_NETWORK | PLAN_ROOT | PLAN_SHARED_NETWORK | PLAN_TIME | PLAN_SHOWS_PROC)
 
 /* What the launcher does to build the root, in this order. */
 enum plan_op {

@@ -257,6 +257,16 @@ mount_here(const struct plan *p, const struct plan_step *s)
 }
 
 void
+root_complete_proc(const struct plan *p)
+{
+	for (uint32_t i = 0; i < p->h->nsteps; i++)
+		if (p->steps[i].op == PLAN_PROC)
+			mount_here(p, &p->steps[i]);
+	if (chdir("/") < 0)
+		die(LAYER_PROC, errno);
+}
+
+void
 root_complete(const struct plan *p, const int *trees)
 {
 	cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -268,7 +278,7 @@ root_complete(const struct plan *p, const int *trees)
 	for (uint32_t i = 0; i < p->h->nsteps; i++) {
 		const struct plan_step *s = &p->steps[i];
 
-		if ((s->access & PLAN_PRIVATE) == 0)
+		if ((s->access & PLAN_PRIVATE) == 0 || s->op == PLAN_PROC)
 			continue;
 		if (s->op == PLAN_BIND)
 			step_apply(p, s, root, trees[i]);

@@ -105,6 +105,8 @@ chamber_stand(struct order *o, int gate_fd)
 		die(LAYER_PARENT, errno);
 	if (report_is_hung_up())
 		_exit(1);
+	chamber_wait(STAND_FD_GATE);
+	chamber_prepare(&o->plan);
 	STOP_POINT("init.standing");
 	if (!order_receive(STAND_FD_GATE, true, o))
 		_exit(1);
@@ -112,5 +114,5 @@ chamber_stand(struct order *o, int gate_fd)
 	close(STAND_FD_GATE);
 	order_note(&o->plan);
 	layers_recheck(&o->plan);
-	chamber_main(o);
+	chamber_main(o, true);
 }

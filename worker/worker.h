@@ -101,8 +101,10 @@ void sources_open(const struct plan *p, int *trees, bool only_private);
 /* root.c */
 /* Builds what is not private of a root, enters it, and leaves the old one. */
 void root_build(const struct plan *p, const int *trees);
-/* Mounts what is private: the last step, by pid 1. */
+/* Mounts what is private: the last step, by pid 1; but for /proc, which stands already. */
 void root_complete(const struct plan *p, const int *trees);
+/* The chamber's /proc, by pid 1. */
+void root_complete_proc(const struct plan *p);
 /* A /proc of the caller's pid namespace, detached. */
 int root_proc(unsigned attr);
 
@@ -116,6 +118,7 @@ void confine_rlimits(const struct plan *p);
  * of pid 1, which reports with one, must be above theirs.
  */
 void confine_descriptors(const struct plan *p);
+void confine_bounding(void); /* no program has any capability that it could be given */
 void confine_capabilities(void);
 void confine_landlock(const struct plan *p);
 void confine_mdwe(const struct plan *p);
@@ -124,17 +127,30 @@ void confine_mdwe(const struct plan *p);
 int confine_filter(const struct plan *p);
 
 /* chamber.c: the life of pid 1. */
-/* Until the launcher has given us our uid; its death is our end. */
+/* Until the launcher says that we may go on; its death is our end. */
 void chamber_wait(int release_fd);
-_Noreturn void chamber_main(const struct order *o);
+/* What needs neither a uid nor a program; `p` may be that of one that stands by. */
+void chamber_prepare(const struct plan *p);
+/* The rest; `prepared`: that has been done. */
+_Noreturn void chamber_main(const struct order *o, bool prepared);
 
 /* program.c: enters the program in this process; pid 1 itself, or a child of it. */
 _Noreturn void program_enter(const struct plan *p, int launch_fd);
 
 /* idmap.c: a user namespace in which `owner` outside is `uid`; for id-mapped mounts. */
 int idmap_userns(uid_t owner, gid_t group, uid_t uid, gid_t gid);
-/* Writes uid_map and gid_map of `pid`: one uid and gid, setgroups denied.  0;
- * -ESRCH if it is gone; another negative errno. */
+
+/* The maps of a process's namespace, which have one uid and gid, and are written once. */
+struct idmap {
+	int uid_fd, gid_fd;
+};
+/* Denies `pid` setgroups, and opens its maps.  0; -ESRCH if it is gone; another negative errno,
+ * and then idmap_close() has still to be called. */
+int idmap_open(pid_t pid, struct idmap *ret);
+int idmap_set(
+    const struct idmap *m, uid_t inside_uid, uid_t uid, gid_t inside_gid, gid_t gid);
+void idmap_close(struct idmap *m);
+/* All of it. */
 int idmap_write(pid_t pid, uid_t inside_uid, uid_t uid, gid_t inside_gid, gid_t gid);
 
 #endif /* WORKER_WORKER_H */

@@ -20,10 +20,41 @@ class Processes(Case):
     def ps(self, *words):
         return self.caisson("ps", "--socket", self.socket, *words)
 
-    def rows(self):
+    def all_rows(self):
         result = self.ps("-o", "jsonl")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         return [json.loads(line) for line in result.stdout.splitlines()]
+
+    def rows(self):
+        """But for what stands by, which comes a moment after a launch."""
+        return [row for row in self.all_rows() if row["role"] != "standby"]
+
+    def standing(self):
+        return [row for row in self.all_rows() if row["role"] == "standby"]
+
+    def test_one_stands_by_for_the_kind_that_was_used_last(self):
+        d = Daemon(self)
+        self.assertEqual(self.standing(), [])
+        peer = d.client()
+        operation = waiting(peer)
+        wait_for(lambda: [r["state"] for r in self.standing()] == ["warm"], "one to stand by")
+        row, = self.standing()
+        self.assertEqual((row["profile"], row["uid"]), ("-", os.geteuid()))
+        self.assertFalse({"session", "pid"} & set(row))
+        peer.call("operation.stop", operation=operation)
+        ending(peer)
+        d.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: self.standing() == [], "it to go with what it was made for")
+
+    def test_none_stands_by_where_none_is_wanted(self):
+        self.config = self.configure(more="standby: 0\n")
+        d = Daemon(self)
+        peer = d.client()
+        operation = waiting(peer)
+        peer.call("operation.stop", operation=operation)
+        ending(peer)
+        waiting(peer)
+        self.assertEqual(self.standing(), [])
 
     def test_rows_are_what_the_kernel_knows(self):
         (self.dir / "docs").mkdir()
@@ -71,7 +102,8 @@ grants:
     def test_a_table_for_people(self):
         d = Daemon(self)
         waiting(d.client())
-        lines = self.ps().stdout.splitlines()
+        lines = [line for line in self.ps().stdout.splitlines()
+                 if not line.startswith("standby")]
         self.assertEqual(re.split(r"  +", lines[0]), COLUMNS)
         cells = [re.split(r"  +", line) for line in lines[1:]]
         self.assertEqual([len(c) for c in cells], [len(COLUMNS)] * 3)

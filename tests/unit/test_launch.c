@@ -160,7 +160,7 @@ prepare(struct event_base *base, const struct chamber *c, const char *stop_at)
 		event_base_loop(base, EVLOOP_ONCE);
 	if (stop_at != NULL) {
 		/* It may be there already, without the point. */
-		standby_drop();
+		standby_renew(1);
 		setenv("CAISSON_STOP", stop_at, 1);
 		standby_note(&s.kind);
 	}
@@ -743,7 +743,6 @@ enum half {
 	EITHER, /* after the order, where one was waited for */
 	FIRST, /* before it */
 	MAKES, /* of a launch that makes its ground */
-	COLD, /* of one that did not stand by */
 	STOOD, /* of one that did, before its order */
 	ORDERED, /* and after it */
 };
@@ -760,7 +759,7 @@ static const struct {
 	{ "launch.after_root", false, FIRST },
 	{ "launch.before_pivot", false, MAKES },
 	{ "launch.after_pivot", false, MAKES },
-	{ "init.start", false, COLD },
+	{ "init.start", false, FIRST },
 	{ "launch.standing", false, STOOD },
 	{ "init.standing", false, STOOD },
 	{ "launch.ordered", false, ORDERED },
@@ -787,7 +786,7 @@ START_TEST(a_death_at_any_step_leaves_nothing)
 	struct outcome o = { .stop_at = stops[_i].point };
 	enum half half = stops[_i].half;
 
-	if (standing ? half == COLD || half == MAKES : half == STOOD || half == ORDERED)
+	if (standing ? half == MAKES : half == STOOD || half == ORDERED)
 		return;
 	o.stop_early = half == FIRST || half == STOOD;
 	follow(&o, &c);
