@@ -145,7 +145,7 @@ class WhileItWaits(Base):
                          "canceled")
 
     def test_a_deadline_ends_it(self):
-        client, operation, child, writer = self.hold(argv=["true"], timeoutMs=1500)
+        client, operation, child, writer = self.hold(argv=["true"], timeoutMs=600)  # less than PACE_MS
         self.end_of(self.held.client(), operation, "timed_out")
         self.wait(writer)
 
