@@ -202,7 +202,7 @@ default_to_notification(struct sock_filter *insns, size_t len)
 }
 
 static int
-filter_build(const struct profile_rule *rules, size_t n, struct sock_filter **ret,
+filter_compile(const struct profile_rule *rules, size_t n, struct sock_filter **ret,
     size_t *ret_len)
 {
 	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ERRNO(DEFAULT_ERRNO));
@@ -227,6 +227,30 @@ filter_build(const struct profile_rule *rules, size_t n, struct sock_filter **re
 	else
 		free(insns);
 	return r;
+}
+
+/*
+ * Where memory runs out libseccomp may leave out what it had no room for, and tell nobody.  So
+ * two are made: what is missing from one for that reason is not missing from the other, too.
+ */
+static int
+filter_build(const struct profile_rule *rules, size_t n, struct sock_filter **ret,
+    size_t *ret_len)
+{
+	cleanup_free struct sock_filter *first = NULL, *second = NULL;
+	size_t len, again;
+	int r = filter_compile(rules, n, &first, &len);
+
+	if (r == 0)
+		r = filter_compile(rules, n, &second, &again);
+	if (r < 0)
+		return r;
+	if (len != again || memcmp(first, second, len * sizeof(*first)) != 0)
+		return -ENOMEM;
+	*ret = first;
+	*ret_len = len;
+	first = NULL;
+	return 0;
 }
 
 /* ---- the lists ---- */

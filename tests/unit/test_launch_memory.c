@@ -26,59 +26,7 @@
 
 #ifndef CAISSON_ASAN /* a sanitizer has an allocator of its own */
 
-/* ---- the allocator, in front of libc's --------------------------------------------------- */
-
-void *__libc_malloc(size_t n);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t n);
-void __libc_free(void *p);
-
-static bool armed;
-static unsigned long asked, fails_at; /* allocations while armed; 0: none fails */
-static long alive;
-
-static bool
-is_out(void)
-{
-	if (!armed || ++asked != fails_at)
-		return false;
-	errno = ENOMEM;
-	return true;
-}
-
-static void *
-count(void *p)
-{
-	alive += p != NULL;
-	return p;
-}
-
-void *
-malloc(size_t n)
-{
-	return is_out() ? NULL : count(__libc_malloc(n));
-}
-
-void *
-calloc(size_t n, size_t size)
-{
-	return is_out() ? NULL : count(__libc_calloc(n, size));
-}
-
-void *
-realloc(void *p, size_t n)
-{
-	if (is_out())
-		return NULL;
-	return p == NULL ? count(__libc_malloc(n)) : __libc_realloc(p, n);
-}
-
-void
-free(void *p)
-{
-	alive -= p != NULL;
-	__libc_free(p);
-}
+#include "failing_malloc.h"
 
 /* ---- one launch -------------------------------------------------------------------------- */
 
@@ -147,9 +95,7 @@ launch_with(unsigned long fail)
 		.cwd = "/", .fds = fds, .nfds = countof(fds), .init = true,
 		.die_with_parent = true, .uid = claim.uid, .gid = claim.uid };
 
-	asked = 0;
-	fails_at = fail;
-	armed = true;
+	malloc_arm(fail);
 	r = launch_start(o.base, &c, &handler, &o, &l, &o.layer);
 	if (r == 0)
 		event_base_dispatch(o.base);
