@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 import real
-from wire import BUILD, TIMEOUT, program
+from wire import BUILD, TIMEOUT, program, said
 
 CAISSON, CAISSOND = program("caisson"), program("caissond")
 
@@ -50,7 +50,7 @@ class Case(unittest.TestCase):
     def check(self, argv=None):
         done = subprocess.run(argv or [CAISSON, "config", "check", self.file], env=self.env,
                               capture_output=True, text=True, timeout=TIMEOUT, check=False)
-        return done.returncode, done.stdout, done.stderr
+        return done.returncode, done.stdout, said(done.stderr)
 
     def refused(self, why, where, argv=None):
         status, out, err = self.check(argv)
