@@ -3,10 +3,10 @@
  * twice (OP-38, D-10).
  *
  * Owns a table of keys: those of one session, or the namespace's for session.acquire.  A key is
- * a keyed digest of principal, session and what the client named it, so that another principal's
- * key is another key; beside it stands the fingerprint of the request, and what it became.  A key
- * lives as long as its table: one that were forgotten would run again.  It is free again only
- * if its request was never admitted, as the record could not be written.
+ * a keyed digest of principal, session and what the client named it, so that another
+ * principal's key is another key; beside it stands the fingerprint of the request, and what it
+ * became. A key lives as long as its table: one that were forgotten would run again.  It is
+ * free again only if its request was never admitted, as the record could not be written.
  *
  * A table takes no memory before its first key.  Keys are bounded for each table, for each
  * principal over all tables, so that none leaves others without, and in all; what the record
@@ -54,8 +54,8 @@ struct admission_key {
 
 /*
  * Of a request `m` of `type`, MSG_operation_submit or MSG_session_acquire, of `principal`: the
- * fingerprint holds all that it asks for, whatever the order of a map's members; not the key, the
- * session, or the trace, which tells this attempt from another.  Returns 0 or -ENOMEM.
+ * fingerprint holds all that it asks for, whatever the order of a map's members; not the key,
+ * the session, or the trace, which tells this attempt from another.  Returns 0 or -ENOMEM.
  */
 int admission_key_make(struct digest *d, const char *principal, enum msg_type type,
     const void *m, struct admission_key *ret);

@@ -62,8 +62,8 @@ struct child {
 	struct broker *broker;
 	struct session *session; /* NULL: a shared provider, or a worker that rests */
 	struct shared *shared; /* then: which it is one of */
-	/* its operation's; of a shared provider its own; a worker holds it, and it may be another
-	 * than its operation's, which makes the same of its runtime */
+	/* its operation's; of a shared provider its own; a worker holds it, and it may be
+	 * another than its operation's, which makes the same of its runtime */
 	struct config *config;
 	uint64_t number; /* its session's; of one that is in none, one of its own */
 	uint64_t workspace; /* that its chamber may show; 0: none */

@@ -78,8 +78,8 @@ bool attach_by_key(struct client *c, uint32_t msgid, const struct msg_operation_
     struct admission_key *ret_key);
 /* Of a new key for which there is no room: which bound that is, and what helps. */
 const struct refusal *attach_no_room(enum admission_state state);
-/* Makes the feed of an operation in a session, with `c` following it, and takes its key (NULL: it
- * has none).  0, -ENOSPC or -ENOMEM: attach_forget() undoes it. */
+/* Makes the feed of an operation in a session, with `c` following it, and takes its key (NULL:
+ * it has none).  0, -ENOSPC or -ENOMEM: attach_forget() undoes it. */
 int attach_submitter(
     struct operation *op, struct client *c, const struct admission_key *key);
 /* It is not admitted, and never will be: its key is free, and who waits for it is refused. */

@@ -311,8 +311,8 @@ config_release(struct config *c)
 }
 
 /*
- * Of all frames, as they are, but for what says when this was packed, and since when it has been
- * so, and the key: that is what it is keyed with.
+ * Of all frames, as they are, but for what says when this was packed, and since when it has
+ * been so, and the key: that is what it is keyed with.
  */
 static int
 set_digest(struct config_reader *r, struct slice bytes)

@@ -2,8 +2,8 @@
  * config: what a broker is told at its start, by its supervisor and nobody else.
  *
  * Read once from a descriptor that holds frames (protocol.def, "configuration") in this
- * order: config.broker, config.runtime*, config.principal*, config.provider*, config.tool*, then
- * (config.ceiling config.capability*) at most once and (config.grant config.capability*)*,
+ * order: config.broker, config.runtime*, config.principal*, config.provider*, config.tool*,
+ * then (config.ceiling config.capability*) at most once and (config.grant config.capability*)*,
  * config.end.
  * Everything is checked here: a configuration that was read is one that can be worked with,
  * down to each tool's schema and each grant's paths.  It never changes afterwards, and lives
@@ -137,8 +137,8 @@ void config_release(struct config *c);
 uint32_t config_users(const struct config *c);
 
 /*
- * Does `c` make a process of its runtime as `by` made one of its runtime `index`?  Both have been
- * in force, whichever was first.  `*ret` is the runtime's index in `c` then.
+ * Does `c` make a process of its runtime as `by` made one of its runtime `index`?  Both have
+ * been in force, whichever was first.  `*ret` is the runtime's index in `c` then.
  */
 bool config_same_runtime(
     const struct config *by, uint32_t index, const struct config *c, uint32_t *ret);

@@ -1,6 +1,6 @@
 /*
- * config_principals: config.principal, and what no two of them may have in common: whoever shows
- * something is one principal, or nobody.
+ * config_principals: config.principal, and what no two of them may have in common: whoever
+ * shows something is one principal, or nobody.
  */
 #include "broker/config_rows.h"
 

@@ -3,13 +3,13 @@
  *
  * A log holds the last events of one operation, without a hole: what does not fit goes from its
  * front, and is known by its numbers alone.  A store bounds the logs of one broker, in bytes of
- * each, in bytes of all, and in time after an operation's end.  The bytes are those of the bodies,
- * with what it costs to keep one, so that memory follows them.
+ * each, in bytes of all, and in time after an operation's end.  The bytes are those of the
+ * bodies, with what it costs to keep one, so that memory follows them.
  *
  * If all is too much, this goes, in this order: of the operations that have ended, the oldest
- * ending first, all but the last event; of those that have not, the front of one that holds most,
- * so that who fills its log takes nothing from the others; the last events of those that have
- * ended, which are their endings.
+ * ending first, all but the last event; of those that have not, the front of one that holds
+ * most, so that who fills its log takes nothing from the others; the last events of those that
+ * have ended, which are their endings.
  *
  * Nothing is dropped while an event is appended: it is handed to who listens first, and then
  * event_log_trim() makes room.  So a bound of 0 keeps nothing, and whoever keeps up reads all.
@@ -73,7 +73,8 @@ void event_store_set_limits(struct event_store *s, const struct event_limits *li
  */
 uint64_t event_store_expire(struct event_store *s, uint64_t now_ms);
 
-/* Empty; `next` is the number of the first event that will be appended: those before are gone. */
+/* Empty; `next` is the number of the first event that will be appended: those before are
+ * gone. */
 void event_log_init(struct event_log *log, struct event_store *s, uint64_t next);
 /* Of a log that was initialised, or of zeroes. */
 void event_log_finish(struct event_log *log);
@@ -97,8 +98,8 @@ void event_log_clear(struct event_log *log);
 /* The same; and `next` is the number of the next to come: those before are gone. */
 void event_log_skip(struct event_log *log, uint64_t next);
 /*
- * The event of that number; its `operation` is left to the caller, its slices live until anything
- * of the store changes.  False if it is not kept.
+ * The event of that number; its `operation` is left to the caller, its slices live until
+ * anything of the store changes.  False if it is not kept.
  */
 bool event_log_read(
     const struct event_log *log, uint64_t sequence, struct msg_operation_event *ret);

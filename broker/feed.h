@@ -2,12 +2,12 @@
  * feed: what clients can read of an operation, while it is open and behind its end.
  *
  * Owns a feed for each operation in a session, from its submission until its session is
- * forgotten, and one for each of the last operations without a session that have ended.  A feed is
- * the operation's event log (event_log.h), the clients that follow it (subscriber.h), and the
- * facts that operation.show tells.  An operation that asks feed_may_append() before it reads more
- * of its output waits for the fastest client that follows it and reads (pace.h), and for nobody
- * else; what the log has dropped is named by a gap, and an ending that it has dropped is told as
- * the record has it (past.h).  OP-17, OP-26, OP-40.
+ * forgotten, and one for each of the last operations without a session that have ended.  A feed
+ * is the operation's event log (event_log.h), the clients that follow it (subscriber.h), and
+ * the facts that operation.show tells.  An operation that asks feed_may_append() before it
+ * reads more of its output waits for the fastest client that follows it and reads (pace.h), and
+ * for nobody else; what the log has dropped is named by a gap, and an ending that it has
+ * dropped is told as the record has it (past.h).  OP-17, OP-26, OP-40.
  */
 #ifndef BROKER_FEED_H
 #define BROKER_FEED_H
@@ -28,13 +28,13 @@
 #define FEEDS_LIST_MAX	  1024 /* of one session's operations, that have ended */
 #define FEEDS_ENDED_MAX	  65536 /* of all; about 500 bytes each, without events */
 /*
- * Bytes of events that are kept, whatever the log's bound, while a client that is waited for has
- * yet to be handed them: so that several who read equally fast, in turns, cost each other
+ * Bytes of events that are kept, whatever the log's bound, while a client that is waited for
+ * has yet to be handed them: so that several who read equally fast, in turns, cost each other
  * nothing.  None of them is ahead of another by more than its window and its socket hold.
  */
 #define FEED_FLIGHT_BYTES (1u << 20)
-/* Of a log for those behind the fastest, and for what does not ask: a chunk of each stream at an
- * operation's end, and events that are not output. */
+/* Of a log for those behind the fastest, and for what does not ask: a chunk of each stream at
+ * an operation's end, and events that are not output. */
 #define FEED_SPARE_BYTES (768u << 10)
 
 struct broker;

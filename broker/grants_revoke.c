@@ -261,7 +261,8 @@ grants_revoke(struct client *c, uint32_t msgid, const struct msg_grant_revoke *m
 		return;
 	}
 	if (g == NULL && (f == NULL || f->revoked_at_ms == 0)) {
-		grants_refuse(c, msgid, "not_found", false, "there is no grant of this id: caisson grant list has them");
+		grants_refuse(c, msgid, "not_found", false,
+		    "there is no grant of this id: caisson grant list has them");
 		return;
 	}
 	w = calloc(1, sizeof *w);

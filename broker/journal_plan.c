@@ -21,8 +21,8 @@
  * The third write fails, of the fifth all but the last byte arrive, the second sync fails,
  * the fourth never ends, the fifth ends after 1500 ms, the sixth once descriptor 7 has an end
  * of file.  `0` in place of a number means every one.  Writes are counted by the loop's
- * thread and syncs by the other: no lock is needed.  With a plan, an outcome waits for the next write however long that takes: a test that
- * counts must not count how fast the machine is.
+ * thread and syncs by the other: no lock is needed.  With a plan, an outcome waits for the next
+ * write however long that takes: a test that counts must not count how fast the machine is.
  */
 #define PLAN_ENV "CAISSON_JOURNAL_PLAN"
 

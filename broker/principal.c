@@ -178,8 +178,8 @@ id_of_uid(const struct config *config, uint32_t uid)
 }
 
 /*
- * Whose digest it is; NULL: nobody's.  All are looked at, each to its end, so that the time says
- * nothing of how much of which one was right.
+ * Whose digest it is; NULL: nobody's.  All are looked at, each to its end, so that the time
+ * says nothing of how much of which one was right.
  */
 static const char *
 id_of_digest(const struct config *config, bool certificates, const uint8_t digest[SHA256_BYTES])
@@ -326,7 +326,7 @@ principal_prove(struct client *c, uint32_t msgid, const struct msg_principal_pro
 	explicit_bzero(&proof, sizeof proof);
 }
 
-/* ---- the configuration -------------------------------------------------------------------- */
+/* ---- the configuration ------------------------------------------------------------------- */
 
 static void
 drop_unused(struct broker *b)

@@ -163,7 +163,8 @@ may_rest(const struct session *s)
 
 	return op->sandbox != NULL && op->sandbox->resting == NULL && op->turn != NULL &&
 	    op->turn->rests && !s->broker->shutting_down &&
-	    config_same_runtime(w->config, w->index, s->broker->config, &index) && w->turns && w->state == CHILD_RUNNING && !w->killed && w->link != NULL &&
+	    config_same_runtime(w->config, w->index, s->broker->config, &index) && w->turns &&
+	    w->state == CHILD_RUNNING && !w->killed && w->link != NULL &&
 	    (op->ending == ENDING_completed || op->ending == ENDING_failed);
 }
 

@@ -50,7 +50,8 @@ static void
 lease_begin(struct sandbox *sb)
 {
 	lease_renew(&sb->lease, sb->broker->now_ms);
-	/* A broker over a namespace at rest has no sessions: what is on record stays as it is. */
+	/* A broker over a namespace at rest has no sessions: what is on record stays as it
+	 * is. */
 	if (sb->lease.ms != 0 && sb->broker->config->sessions > 0)
 		alarm_set(sb->broker->alarms, &sb->alarm, sb->lease.until_ms);
 }
@@ -326,7 +327,8 @@ acquire_new(struct client *c, const struct message *message, const struct admiss
 	return NULL;
 }
 
-/* The runtime shows it, or the agent's tools serve it, which is all that a runtime needs of it. */
+/* The runtime shows it, or the agent's tools serve it, which is all that a runtime needs of
+ * it. */
 static bool
 needs_workspace(const struct config *config, int runtime)
 {

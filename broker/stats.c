@@ -21,7 +21,7 @@ count(struct stats *s, uint16_t at)
 		++*(uint64_t *)((char *)s + at - 1);
 }
 
-/* ---- what is on record -------------------------------------------------------------------- */
+/* ---- what is on record ------------------------------------------------------------------- */
 
 #define OUTCOMES (record_outcome_canceled + 1)
 
@@ -90,7 +90,7 @@ stats_on_record(struct stats *s, const struct msg_record *m)
 	}
 }
 
-/* ---- what is refused ----------------------------------------------------------------------- */
+/* ---- what is refused --------------------------------------------------------------------- */
 
 static const struct {
 	const char *code;
@@ -118,7 +118,7 @@ stats_on_refusal(struct stats *s, const char *code)
 	s->refused_other++;
 }
 
-/* ---- what is told ---------------------------------------------------------------------------- */
+/* ---- what is told ------------------------------------------------------------------------ */
 
 static const struct {
 	const char *field;

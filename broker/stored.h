@@ -3,9 +3,9 @@
  *
  * Sends each event that is appended to a feed to the ledger, and lets it be delivered when the
  * ledger has said that it is kept (OP-39).  No operation waits for that: while the ledger is
- * away its events lie in the feed's log, which is bounded as ever, and what the log drops before
- * it was sent is a gap to everybody.  A ledger that comes is sent what the one before had not
- * said to be kept.
+ * away its events lie in the feed's log, which is bounded as ever, and what the log drops
+ * before it was sent is a gap to everybody.  A ledger that comes is sent what the one before
+ * had not said to be kept.
  *
  * Of the operations of a broker before us, it reads what is kept into their feeds' logs, once,
  * whose bounds are the same; who follows one meanwhile waits for that.

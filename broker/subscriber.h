@@ -2,8 +2,8 @@
  * subscriber: a client that follows an operation.
  *
  * One stands in the lists of its feed and of its client, has a cursor, and ends with either, or
- * when it has been told the last event.  It is given events while less than a window of bytes waits
- * for its client, and goes on when the client has read (on_drained); what was dropped
+ * when it has been told the last event.  It is given events while less than a window of bytes
+ * waits for its client, and goes on when the client has read (on_drained); what was dropped
  * meanwhile is told as a gap.  So a client that reads slower than another loses its own events
  * only (OP-17, OP-40); one that goes away only detaches (OP-26).
  */

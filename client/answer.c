@@ -98,7 +98,7 @@ answer_print_rows(const char *text, const struct answer_shape *shape, struct buf
 	return r == 0 && out->failed ? -ENOMEM : r;
 }
 
-/* ---- tables ------------------------------------------------------------------------------- */
+/* ---- tables ------------------------------------------------------------------------------ */
 
 void
 answer_table_init(struct answer_table *t, const struct answer_shape *shape)

@@ -65,7 +65,7 @@ write_buf(struct following *w, enum stream stream, struct buf *b)
 	buf_finish(b);
 }
 
-/* ---- one event -------------------------------------------------------------------------------- */
+/* ---- one event --------------------------------------------------------------------------- */
 
 static bool
 has_body(const struct msg_operation_event *e, const char *member)
@@ -183,7 +183,7 @@ on_event(struct following *w, const struct msg_operation_event *e)
 		ask_cancel(w);
 }
 
-/* ---- the loop --------------------------------------------------------------------------------- */
+/* ---- the loop ---------------------------------------------------------------------------- */
 
 static void
 lost(struct following *w, const struct caisson_error *error)

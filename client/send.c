@@ -11,7 +11,7 @@
 #include "client/text.h"
 #include "common/util.h"
 
-/* ---- what is sent ------------------------------------------------------------------------------- */
+/* ---- what is sent ------------------------------------------------------------------------ */
 
 struct sending {
 	struct caisson_operation operation;
@@ -155,7 +155,7 @@ sending_finish(struct sending *s)
 	buf_finish(&s->content);
 }
 
-/* ---- on a session ------------------------------------------------------------------------------- */
+/* ---- on a session ------------------------------------------------------------------------ */
 
 /* A session that the first word names, opened. */
 struct opened {

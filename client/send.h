@@ -6,7 +6,8 @@
 
 #include "common/options.h"
 
-/* Each returns the exit status: what the operation's is, or 125 with a line on standard error. */
+/* Each returns the exit status: what the operation's is, or 125 with a line on standard
+ * error. */
 int send_main(const struct options *o, int argc, char **argv);
 int receive_main(const struct options *o, int argc, char **argv);
 int cancel_main(const struct options *o, int argc, char **argv);

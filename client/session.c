@@ -13,8 +13,8 @@
 #include "common/util.h"
 
 /*
- * Each word asks one thing of the daemon.  Everything is connected before the first byte is read,
- * and from then on nothing can be opened.
+ * Each word asks one thing of the daemon.  Everything is connected before the first byte is
+ * read, and from then on nothing can be opened.
  */
 
 struct session_command {
@@ -77,7 +77,7 @@ release(struct session_command *s)
 	return s->o->output == OUTPUT_JSONL ? show(s) : 0;
 }
 
-/* ---- pages ---------------------------------------------------------------------------------- */
+/* ---- pages ------------------------------------------------------------------------------- */
 
 typedef char *page_fn(
     struct session_command *s, const char *cursor, struct caisson_error *error);
@@ -146,7 +146,7 @@ files(struct session_command *s)
 	return show_pages(s, page_of_files, &answer_files);
 }
 
-/* ---- a file ----------------------------------------------------------------------------------- */
+/* ---- a file ------------------------------------------------------------------------------ */
 
 #define CHUNK_BYTES (512u << 10)
 
@@ -174,7 +174,7 @@ get(struct session_command *s)
 	return EXIT_CANNOT;
 }
 
-/* ---- which one -------------------------------------------------------------------------------- */
+/* ---- which one --------------------------------------------------------------------------- */
 
 static const struct {
 	const char *word, *wants;

@@ -127,7 +127,7 @@ compare(struct samples *now, const struct samples *before)
 	}
 }
 
-/* ---- on a terminal -------------------------------------------------------------------------- */
+/* ---- on a terminal ----------------------------------------------------------------------- */
 
 static void
 add_head(struct top *t, struct buf *out)
@@ -208,7 +208,7 @@ show(struct top *t)
 	free(before.item);
 }
 
-/* ---- again and again ------------------------------------------------------------------------ */
+/* ---- again and again --------------------------------------------------------------------- */
 
 static void
 ask(struct top *t)

@@ -128,8 +128,9 @@ control_recv(int fd, struct control *ret, int ret_fds[CONTROL_FDS_MAX], unsigned
 		ret_fds[i] = -1;
 	*ret_nfds = 0;
 	/*
-	 * A peer that died with something of ours unread is as gone as one that had read it.  The
-	 * kernel says so once, and before what the peer had sent; end-of-file comes after that.
+	 * A peer that died with something of ours unread is as gone as one that had read it.
+	 * The kernel says so once, and before what the peer had sent; end-of-file comes after
+	 * that.
 	 */
 	do
 		n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC);

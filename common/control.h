@@ -32,7 +32,8 @@ enum control_verb {
 	CONTROL_REFUSED,
 	CONTROL_EXIT, /* session, kind, index, exit: gone, and reaped */
 	CONTROL_PING, /* answer with CONTROL_PONG, or be killed */
-	/* settle what is open, then end; count: to the gateway, ms that the broker has for it */
+	/* settle what is open, then end; count: to the gateway, ms that the broker has for
+	 * it */
 	CONTROL_SHUTDOWN,
 	CONTROL_NO_SEGMENT, /* error: errno: the segment asked for cannot be made */
 	/* fd: sealed memfd of process.row frames; none, and error, if it cannot be made */
@@ -45,7 +46,8 @@ enum control_verb {
 	/* workspace, error: 0, CONTROL_WORKSPACE_DROP removed it; else what is left of it stays
 	 * until the next start */
 	CONTROL_WORKSPACE_GONE,
-	/* workspace: one that lay there when this broker became ready; it drops what is nobody's */
+	/* workspace: one that lay there when this broker became ready; it drops what is
+	 * nobody's */
 	CONTROL_WORKSPACE_FOUND,
 
 	/* broker -> supervisor */
@@ -73,7 +75,8 @@ enum control_verb {
 	CONTROL_WORKSPACE_DROP,
 
 	/* gateway -> supervisor */
-	/* index: number of the request: a link to the broker, please; answered by CONTROL_DIALED */
+	/* index: number of the request: a link to the broker, please; answered by
+	 * CONTROL_DIALED */
 	CONTROL_DIAL = 48,
 
 	/* supervisor -> gateway, which gets CONTROL_PING, _SHUTDOWN and _CONFIG, too, and says
@@ -92,7 +95,8 @@ enum child_kind {
 	/* worker without: stdin (only with CONTROL_WITH_INPUT), stdout, stderr */
 	CHILD_COMMAND,
 	CHILD_PROVIDER, /* link, stderr; one for all sessions has a number of its own */
-	/* link, stderr: the files provider over `workspace`, for its clients' own file operations */
+	/* link, stderr: the files provider over `workspace`, for its clients' own file
+	 * operations */
 	CHILD_WORKSPACE,
 };
 
@@ -226,8 +230,8 @@ struct control {
 	uint32_t uid, gid, pid;
 	uint64_t generation; /* of the configuration that a child's index is into */
 	uint64_t count;
-	/* of the session that a child is for; its chamber shows it where its runtime or provider
-	 * is configured so; 0: none */
+	/* of the session that a child is for; its chamber shows it where its runtime or
+	 * provider is configured so; 0: none */
 	uint64_t workspace;
 	struct exit_facts exit;
 };

@@ -25,8 +25,8 @@ void inbox_finish(struct inbox *in);
  */
 int inbox_room(struct inbox *in, uint8_t **ret_p, size_t *ret_n);
 /*
- * Nothing is read for now: an empty buffer goes, and one of them is kept for whoever reads next.
- * Frames taken before are void.
+ * Nothing is read for now: an empty buffer goes, and one of them is kept for whoever reads
+ * next.  Frames taken before are void.
  */
 void inbox_rest(struct inbox *in);
 /* `n` bytes of that room have been filled; `room` is what was offered. */

@@ -1,5 +1,6 @@
 /*
- * request_key: what a client calls a request by, so that the same one made again is known (D-10).
+ * request_key: what a client calls a request by, so that the same one made again is known
+ * (D-10).
  */
 #ifndef COMMON_REQUEST_KEY_H
 #define COMMON_REQUEST_KEY_H

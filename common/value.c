@@ -296,7 +296,8 @@ canonical_map(struct slice *s, uint32_t count, struct buf *b)
 		pairs[i].key = key.bytes;
 		pairs[i].value = value_skip(s).raw;
 	}
-	/* Not qsort(): glibc's asks the kernel how much memory there is, which no list allows. */
+	/* Not qsort(): glibc's asks the kernel how much memory there is, which no list
+	 * allows. */
 	if (heapsort(pairs, count, sizeof *pairs, compare_pairs) < 0)
 		r = -ENOMEM;
 	pack_map(b, count);

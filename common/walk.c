@@ -282,7 +282,8 @@ close_map(struct walk *w)
 					goto duplicate;
 		return 0;
 	}
-	/* Not qsort(): glibc's asks the kernel how much memory there is, which no list allows. */
+	/* Not qsort(): glibc's asks the kernel how much memory there is, which no list
+	 * allows. */
 	if (heapsort(keys, n, sizeof *keys, compare_keys) < 0)
 		return -ENOMEM;
 	for (i = 1; i < n; i++)

@@ -141,7 +141,7 @@ caller_body(struct caller *x, const struct json_member *table, void *ret, struct
 	return rc == 0;
 }
 
-/* ---- the broker's answers ------------------------------------------------------------------ */
+/* ---- the broker's answers ---------------------------------------------------------------- */
 
 void
 caller_ask(struct caller *x, enum msg_type type, const void *m,

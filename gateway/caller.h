@@ -59,8 +59,8 @@ void caller_refuse(struct caller *x, const char *code, const char *format, ...)
 void caller_upgrade(struct caller *x, const char *subprotocol);
 
 /*
- * The query's member as a number from `min` to `max`; `fallback` if it is not there.  False: the
- * client has been refused.
+ * The query's member as a number from `min` to `max`; `fallback` if it is not there.  False:
+ * the client has been refused.
  */
 bool caller_number(struct caller *x, const char *name, uint64_t min, uint64_t max,
     uint64_t fallback, uint64_t *ret);

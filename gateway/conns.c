@@ -54,12 +54,13 @@ static bool
 is_mute(const struct conn *c, uint64_t now_ms)
 {
 	return c->begun && c->ws == NULL && c->exchange == NULL && !c->ended && !c->closing &&
-	    c->due_at_ms != 0 && c->due_at_ms + MUTE_MS <= now_ms + c->g->config.header_timeout_ms;
+	    c->due_at_ms != 0 &&
+	    c->due_at_ms + MUTE_MS <= now_ms + c->g->config.header_timeout_ms;
 }
 
 /*
- * Nothing of what waits for it has gone to its kernel for a time; and of a TCP client, whose kernel
- * takes much at once, it has not acknowledged a byte in that time either.
+ * Nothing of what waits for it has gone to its kernel for a time; and of a TCP client, whose
+ * kernel takes much at once, it has not acknowledged a byte in that time either.
  */
 static bool
 takes_nothing(struct conn *c, uint64_t now_ms)
@@ -78,8 +79,8 @@ takes_nothing(struct conn *c, uint64_t now_ms)
 	return false;
 }
 
-/* What a crowd used goes back to the kernel when half of it has left: malloc keeps all that lies
- * below a block in use, and of a TLS connection that is 16 KB. */
+/* What a crowd used goes back to the kernel when half of it has left: malloc keeps all that
+ * lies below a block in use, and of a TLS connection that is 16 KB. */
 static void
 give_memory_back(struct gateway *g)
 {

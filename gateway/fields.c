@@ -204,7 +204,7 @@ fields_key(const struct request *r, struct slice *ret_key)
 	return 1;
 }
 
-/* ---- numbers ------------------------------------------------------------------------------ */
+/* ---- numbers ----------------------------------------------------------------------------- */
 
 bool
 fields_number(struct slice text, uint64_t max, uint64_t *ret)

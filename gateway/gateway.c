@@ -30,7 +30,8 @@ make_loop(void)
 }
 
 /* Bytes that wait in a socket before the client's window opens for them: a buffer as large as
- * the kernel makes them would be seconds of a slow client's, during which it seems to read nothing. */
+ * the kernel makes them would be seconds of a slow client's, during which it seems to read
+ * nothing. */
 #define UNSENT_BYTES (128 << 10)
 
 /* What is accepted inherits this: a frame is not held back for the next one. */

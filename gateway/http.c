@@ -135,7 +135,8 @@ static bool
 is_host(struct slice s)
 {
 	for (size_t i = 0; i < s.n; i++)
-		if (s.p[i] <= 0x20 || s.p[i] >= 0x7f || strchr("\"#/<>?@\\^`{|},", s.p[i]) != NULL)
+		if (s.p[i] <= 0x20 || s.p[i] >= 0x7f ||
+		    strchr("\"#/<>?@\\^`{|},", s.p[i]) != NULL)
 			return false;
 	return true;
 }
@@ -438,7 +439,8 @@ http_measure(struct http_scan *s, const struct http_limits *limits, const uint8_
 		if (found < 0)
 			return found;
 		if (found == 0)
-			return n >= limits->head_bytes && n > 2 ? too_long(p, most, ret_fault) : 0;
+			return n < limits->head_bytes || n <= 2 ? 0 :
+			    too_long(p, most, ret_fault);
 		if (read_head(p, s->head_bytes, &r, &target, ret_fault) < 0 ||
 		    http_body_begin(s, &r, limits, ret_fault) < 0)
 			return -EPROTO;

@@ -71,7 +71,8 @@ check_descriptors(const struct gateway *g)
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < needed)
 		log_warn("%u connections may need %llu descriptors, and there may be %llu: who "
-			 "comes then waits; raise the hard limit (LimitNOFILE) or lower connections",
+			 "comes then waits; raise the hard limit (LimitNOFILE) or lower "
+			 "connections",
 		    g->config.connections, (unsigned long long)needed,
 		    (unsigned long long)limit.rlim_cur);
 }

@@ -137,7 +137,8 @@ put_process(struct buf *out)
 
 	if (getrusage(RUSAGE_SELF, &used) == 0)
 		line(out,
-		    "# HELP process_cpu_seconds_total Time of processors that the gateway used.\n"
+		    "# HELP process_cpu_seconds_total "
+		    "Time of processors that the gateway used.\n"
 		    "# TYPE process_cpu_seconds_total counter\n"
 		    "process_cpu_seconds_total %.6f\n",
 		    (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +

@@ -126,8 +126,9 @@ on_dialed(struct dial *d, int fd, int error)
 	struct monitor *m = d->arg;
 
 	(void)error;
-	m->link = fd >= 0 ? link_open(m->g->base, fd, ROLE_CLIENT, ROLE_BROKER, &link_handler, m) :
-			    NULL;
+	m->link = NULL;
+	if (fd >= 0)
+		m->link = link_open(m->g->base, fd, ROLE_CLIENT, ROLE_BROKER, &link_handler, m);
 	if (m->link == NULL || link_hello(m->link, "monitor") < 0)
 		answer_all(m, NULL);
 }

@@ -100,7 +100,7 @@ leave_if_idle(struct operations *o)
 		ws_close(o->caller->conn, WS_RESTART, "connect again");
 }
 
-/* ---- to the broker ------------------------------------------------------------------------ */
+/* ---- to the broker ----------------------------------------------------------------------- */
 
 static int
 ask(struct operations *o, enum msg_type type, const void *m, uint32_t *ret_msgid)
@@ -154,7 +154,7 @@ begin(struct operations *o, enum state state, enum msg_type type, const void *m)
 		o->state = state;
 }
 
-/* ---- frames of the client -------------------------------------------------------------------- */
+/* ---- frames of the client ---------------------------------------------------------------- */
 
 static void
 handle_send(struct operations *o, struct frame *f)
@@ -249,7 +249,7 @@ operations_on_drained(struct caller *x)
 		uplink_resume(x->uplink);
 }
 
-/* ---- messages of the broker -------------------------------------------------------------------- */
+/* ---- messages of the broker -------------------------------------------------------------- */
 
 static void
 on_event(struct operations *o, const struct msg_operation_event *e)
@@ -348,7 +348,7 @@ on_end(struct uplink *u, struct slice code, struct slice message, void *arg)
 
 static const struct uplink_handler uplink_handler = { NULL, on_message, on_end };
 
-/* ---- the upgrade -------------------------------------------------------------------------------- */
+/* ---- the upgrade ------------------------------------------------------------------------- */
 
 static bool
 offers_ours(const struct request *r)

@@ -1,6 +1,6 @@
 /*
- * operations: the WebSocket on which a client sends operations to its session and receives their
- * events (OP-19 to OP-27).
+ * operations: the WebSocket on which a client sends operations to its session and receives
+ * their events (OP-19 to OP-27).
  *
  * One operation is active at a time, from `send` or `resume` to its terminal event.  The
  * gateway holds no event and numbers none: it carries what the broker sends, and reads no more

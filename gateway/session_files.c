@@ -65,7 +65,7 @@ session_files_stat(struct caller *x)
 		caller_ask(x, MSG_file_stat, &m, on_entry);
 }
 
-/* ---- content -------------------------------------------------------------------------------- */
+/* ---- content ----------------------------------------------------------------------------- */
 
 static void
 answer_content(struct caller *x)
@@ -115,8 +115,8 @@ ask_content(struct caller *x, uint64_t offset, uint64_t length)
 	caller_ask(x, MSG_file_read, &m, on_content);
 }
 
-/* The first answer says how long the file is, and so what is wanted of it.  False: the client has
- * been answered. */
+/* The first answer says how long the file is, and so what is wanted of it.  False: the client
+ * has been answered. */
 static bool
 settle_range(struct caller *x, uint64_t size)
 {

@@ -72,7 +72,7 @@ sessions_acquire(struct caller *x)
 	buf_finish(&json);
 }
 
-/* ---- one, and all -------------------------------------------------------------------------- */
+/* ---- one, and all ------------------------------------------------------------------------ */
 
 static void
 on_sessions(struct caller *x, const struct message *m)
@@ -159,7 +159,7 @@ sessions_heartbeat(struct caller *x)
 	buf_finish(&json);
 }
 
-/* ---- operations ------------------------------------------------------------------------------ */
+/* ---- operations -------------------------------------------------------------------------- */
 
 static void
 on_operations(struct caller *x, const struct message *m)

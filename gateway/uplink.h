@@ -1,12 +1,13 @@
 /*
  * uplink: a link to the broker in the name of one client.
  *
- * Asks the supervisor for the link, says hello, hands the client's proof over, and is then ready
- * for requests.  It is one principal's for as long as it lives: another proof needs another one.
- * Of the proof a digest is kept, to know it again; the token only until it has been sent.
+ * Asks the supervisor for the link, says hello, hands the client's proof over, and is then
+ * ready for requests.  It is one principal's for as long as it lives: another proof needs
+ * another one.  Of the proof a digest is kept, to know it again; the token only until it has
+ * been sent.
  *
- * Owned by whoever opened it, up to uplink_close(), which may be called at any time, from within
- * its callbacks too.
+ * Owned by whoever opened it, up to uplink_close(), which may be called at any time, from
+ * within its callbacks too.
  */
 #ifndef GATEWAY_UPLINK_H
 #define GATEWAY_UPLINK_H

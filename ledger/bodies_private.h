@@ -1,5 +1,6 @@
 /*
- * bodies_private: what bodies.c (what is kept, and what goes) and bodies_file.c (the rows) share.
+ * bodies_private: what bodies.c (what is kept, and what goes) and bodies_file.c (the rows)
+ * share.
  */
 #ifndef LEDGER_BODIES_PRIVATE_H
 #define LEDGER_BODIES_PRIVATE_H

@@ -11,7 +11,8 @@
 
 #include <sqlite3.h>
 
-/* The working directory becomes `dir_fd`, to which names are relative.  0 or a negative errno. */
+/* The working directory becomes `dir_fd`, to which names are relative.  0 or a negative
+ * errno. */
 int database_enter(int dir_fd);
 /* `flags` of sqlite3_open_v2(); `name` ":memory:" or relative.  0 or a negative errno. */
 int database_open(const char *name, int flags, sqlite3 **ret);

@@ -11,9 +11,9 @@
 #include "supervisor/config.h"
 
 /*
- * `c` is resolved; `file` stands in errors.  Returns 0: a broker takes it; -EINVAL: it does not,
- * and has said why on standard error; or another negative errno: none could be asked, so that
- * nothing is known.  `err` has a line for each failure.
+ * `c` is resolved; `file` stands in errors.  Returns 0: a broker takes it; -EINVAL: it does
+ * not, and has said why on standard error; or another negative errno: none could be asked, so
+ * that nothing is known.  `err` has a line for each failure.
  */
 int check_with_broker(
     const struct conf_namespace *c, const char *file, char err[CONF_ERROR_MAX]);

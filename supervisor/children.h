@@ -32,8 +32,8 @@ struct children_handler {
 
 #define CHILDREN_GENERATIONS_MAX 8 /* configurations that something lives by, at once */
 
-/* `c`, generation 0, must live on; `kind` is what its runtimes are; `learn`, which must live on, is what their calls
- * are learned with, NULL: they are not.  NULL with errno set. */
+/* `c`, generation 0, must live on; `kind` is what its runtimes are; `learn`, which must live
+ * on, is what their calls are learned with, NULL: they are not.  NULL with errno set. */
 struct children *children_create(struct event_base *base, const struct conf_namespace *c,
     enum operation_kind kind, struct learn *learn, const struct children_handler *handler,
     void *arg);
@@ -62,7 +62,8 @@ int children_config_offer(struct children *ch, uint64_t number, struct conf_name
 const uint64_t *children_config_since(const struct children *ch);
 /*
  * What was offered is the current one.  Children that it would make the same way go over to it,
- * those that wait for a session among them; the rest of these is ended; with `fill` others start.
+ * those that wait for a session among them; the rest of these is ended; with `fill` others
+ * start.
  */
 void children_config_take(struct children *ch, bool fill);
 /* What was offered is not wanted: it is the caller's again.  NULL: nothing was. */

@@ -104,7 +104,8 @@ struct generation *generation_create(
 void generation_release(struct children *ch, struct generation *g);
 void generation_destroy(struct children *ch, struct generation *g);
 
-/* children_launch.c.  Makes both sides of its links and pipes.  0, or a negative errno with none made. */
+/* children_launch.c.  Makes both sides of its links and pipes.  0, or a negative errno with
+ * none made. */
 int child_make_ends(struct child *c);
 void child_close_fds(struct child *c);
 void child_close_ends(struct child *c);

@@ -490,7 +490,8 @@ check_files_tool(struct conf_checker *k, const struct conf_tool *t, const char *
 	return 0;
 }
 
-/* What is said of it beside its effect may not contradict that, and is as that if it is not said. */
+/* What is said of it beside its effect may not contradict that, and is as that if it is not
+ * said. */
 static int
 check_annotations(struct conf_checker *k, struct conf_tool *t, const char *key)
 {

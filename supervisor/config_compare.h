@@ -10,7 +10,8 @@
 enum conf_effect {
 	CONF_APPLIES,
 	CONF_RESTART, /* it keeps what it has until it is started again */
-	/* who it is, and whose word counts there: nothing else of the file would mean the same */
+	/* who it is, and whose word counts there: nothing else of the file would mean the
+	 * same */
 	CONF_IDENTITY,
 };
 

@@ -57,8 +57,8 @@ bool conf_profile_fits(const struct conf_namespace *c, const char *name, bool ru
 /* The same as a check of the field `profile` of `key`. */
 int conf_check_profile(struct conf_checker *k, const char *name, bool runtime,
     struct node_at at, const char *key);
-/* Do the mounts of who has it, /app if `app` and /workspace, leave those of the profile in sight?
- * None of them may lie in the workspace. */
+/* Do the mounts of who has it, /app if `app` and /workspace, leave those of the profile in
+ * sight? None of them may lie in the workspace. */
 int conf_check_profile_mounts(struct conf_checker *k, const char *name,
     const struct conf_mount *v, size_t n, const char *app, bool workspace, const char *key);
 

@@ -431,7 +431,8 @@ int
 daemon_run(const struct options *o, int *ret_status, char err[DAEMON_ERROR_MAX])
 {
 	struct daemon d = {
-		.o = o, .dir = RUNDIR_NONE, .pid_file = LOCKFILE_NONE, .ready_fd = -1, .parent_fd = -1, .status = 125
+		.o = o, .dir = RUNDIR_NONE, .pid_file = LOCKFILE_NONE,
+		.ready_fd = -1, .parent_fd = -1, .status = 125
 	};
 	int r;
 

@@ -22,9 +22,9 @@
 struct ground_root;
 
 /*
- * Sets PLAN_HAS_..., PLAN_KEEP_ROOT and root_id in `h`, a whole plan, for what it wants, and the
- * descriptors that go with it in `ret_fds`, which stay this module's.  Returns their number.
- * `*ret_root` is what the launch would make, or NULL: for ground_keep().
+ * Sets PLAN_HAS_..., PLAN_KEEP_ROOT and root_id in `h`, a whole plan, for what it wants, and
+ * the descriptors that go with it in `ret_fds`, which stay this module's.  Returns their
+ * number.  `*ret_root` is what the launch would make, or NULL: for ground_keep().
  */
 unsigned ground_find(struct plan_header *h, int ret_fds[GROUND_FDS_MAX],
     struct ground_root **ret_root);

@@ -20,7 +20,8 @@
 
 const char *const service_names[SERVICES] = { "broker", "ledger", "gateway" };
 
-/* Pings before it is ready; 0: it needs not be.  A broker's ledger may have much to read first. */
+/* Pings before it is ready; 0: it needs not be.  A broker's ledger may have much to read
+ * first. */
 static const unsigned unready_max[SERVICES] = { [BROKER] = 60, [GATEWAY] = 10 };
 
 static void

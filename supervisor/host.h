@@ -35,14 +35,14 @@ struct host_options {
 	struct pack_facts facts; /* now_ms is the start of this */
 	struct rundir *run;
 	struct learn *learn; /* of `caisson learn`, else NULL; must live on */
-	/* A daemon's gateway: its listening sockets, which must live on until host_shutdown(), and
-	 * what pack_gateway() made for it; none: there is no gateway. */
+	/* A daemon's gateway: its listening sockets, which must live on until host_shutdown(),
+	 * and what pack_gateway() made for it; none: there is no gateway. */
 	const int *gateway_fds;
 	size_t ngateway_fds;
 	struct slice gateway_config;
-	/* What host_gateway_config() brought: 0, the gateway goes by it; else an errno, negative,
-	 * and it goes by the one before: it does not take it, and has said why; `index` is the
-	 * listener at fault. */
+	/* What host_gateway_config() brought: 0, the gateway goes by it; else an errno,
+	 * negative, and it goes by the one before: it does not take it, and has said why;
+	 * `index` is the listener at fault. */
 	void (*on_gateway_config)(int error, uint32_t index, void *arg);
 	int client_fd; /* of a private run: control link to the client; taken.  -1: a daemon */
 	/* A daemon's: clients can be handed over from now on; false: no more, and those that
@@ -53,8 +53,8 @@ struct host_options {
 	int (*on_client_taken)(void *arg);
 	int (*on_client_gone)(uid_t uid, void *arg);
 	/* What host_reload() began: 0, it is in force; else an errno, negative, and nothing has
-	 * changed: -EPIPE, the broker died; another, it does not take it, and has said why; then
-	 * `row` and `index` say of which row, unless that is CONFIG_ROW_NONE. */
+	 * changed: -EPIPE, the broker died; another, it does not take it, and has said why;
+	 * then `row` and `index` say of which row, unless that is CONFIG_ROW_NONE. */
 	void (*on_reloaded)(int error, enum config_row_kind row, uint32_t index,
 	    const struct conf_namespace *c, void *arg);
 	/* Everything is gone; `status`: 0, or 125 if nothing could be started (any more). */

@@ -107,7 +107,8 @@ int service_start(struct service *s, const struct chamber_mount *mounts, size_t 
 
 /* A daemon's clients can be served from now on, or no more. */
 void host_serve(struct host *h, bool served);
-/* They can, if the broker is ready and the gateway, where there is one, has come to something. */
+/* They can, if the broker is ready and the gateway, where there is one, has come to
+ * something. */
 void host_serve_when_ready(struct host *h);
 
 /* host_orders.c: what comes over the services' control links. */

@@ -107,7 +107,8 @@ host_config_taken(struct host *h, const struct control *c)
 	if (!h->offered || c->generation != h->generations - 1 || c->error < 0)
 		return -EPROTO;
 	answer(h, -c->error, c);
-	/* Half of it is in force, and what is left refuses everything: the next one is whole. */
+	/* Half of it is in force, and what is left refuses everything: the next one is
+	 * whole. */
 	if (c->error == EIO && h->services[BROKER].launch)
 		launch_kill(h->services[BROKER].launch, ENDING_host_lost);
 	return 0;

@@ -27,7 +27,8 @@ struct profile;
 /* One directory or file of the operator's, shown in the chamber. */
 struct chamber_mount {
 	/* Absolute, or relative to the caller's working directory; ELOOP if any part of it is a
-	 * link, which a chamber could have put there: resolve it when the configuration is read. */
+	 * link, which a chamber could have put there: resolve it when the configuration is
+	 * read. */
 	const char *source;
 	const char *target; /* absolute, in the chamber */
 	bool writable;
@@ -37,14 +38,16 @@ struct chamber_mount {
 
 /* What a chamber is.  Everything is borrowed until launch_start() returns. */
 struct chamber {
-	/* Filter, defaults of the limits, and what the root looks like (supervisor/profiles.h). */
+	/* Filter, defaults of the limits, and what the root looks like
+	 * (supervisor/profiles.h). */
 	const struct profile *profile;
 	char *const *argv; /* argv[0] is looked up in the chamber's PATH unless it has a slash */
 	char *const *env; /* NAME=VALUE, the whole environment */
 	const char *cwd; /* in the chamber */
 	const struct chamber_mount *mounts;
 	size_t nmounts;
-	/* Descriptors for 0, 1, 2 and RUNTIME_FD_LINK...; -1 in 0..2 is /dev/null.  Stay the caller's. */
+	/* Descriptors for 0, 1, 2 and RUNTIME_FD_LINK...; -1 in 0..2 is /dev/null.  Stay the
+	 * caller's. */
 	const int *fds;
 	size_t nfds;
 	bool init; /* a reaping pid 1 above the program; false: the program is pid 1 (broker, ledger) */
@@ -57,7 +60,8 @@ struct chamber {
 	/* As root: the uid and gid outside, claimed by uid_claim(); rootless: ignored. */
 	uid_t uid;
 	gid_t gid;
-	/* Answers what its filter asks (learn.h), as long as the launch lives; NULL: nobody does. */
+	/* Answers what its filter asks (learn.h), as long as the launch lives; NULL: nobody
+	 * does. */
 	struct learn *learn;
 };
 
@@ -73,7 +77,8 @@ struct launch_layers {
 struct launch_handler {
 	/* The exec has happened. */
 	void (*on_started)(struct launch *l, void *arg);
-	/* Not born: nothing of it is left.  `exit` where the launcher died by itself.  `l` is freed on return. */
+	/* Not born: nothing of it is left.  `exit` where the launcher died by itself.  `l` is
+	 * freed on return. */
 	void (*on_refused)(struct launch *l, enum layer layer, int error,
 	    const struct exit_facts *exit, void *arg);
 	/* Gone, reaped, and everything below it; `l` is freed when this returns. */
@@ -81,8 +86,8 @@ struct launch_handler {
 };
 
 /*
- * Starts a launch.  Returns 0 and `*ret`; on failure before anything was started a negative errno
- * and the layer in `*ret_layer` (handlers are then not called).
+ * Starts a launch.  Returns 0 and `*ret`; on failure before anything was started a negative
+ * errno and the layer in `*ret_layer` (handlers are then not called).
  */
 int launch_start(struct event_base *base, const struct chamber *c,
     const struct launch_handler *handler, void *arg, struct launch **ret, enum layer *ret_layer);

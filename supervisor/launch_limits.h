@@ -16,8 +16,8 @@ struct launch_group {
 };
 
 /*
- * Which group a chamber needs: none for broker and ledger, which have no init and are bounded by
- * rlimits only.  Returns 0, -ENOMEM, or an error of cgroup_kind().
+ * Which group a chamber needs: none for broker and ledger, which have no init and are bounded
+ * by rlimits only.  Returns 0, -ENOMEM, or an error of cgroup_kind().
  */
 int launch_limits_find(const struct chamber *c, struct launch_group *ret);
 

@@ -27,8 +27,8 @@ int launch_plan_create(const struct chamber *c, const struct cgroup_entry *group
     struct plan_header **ret_page, size_t *ret_size, enum layer *ret_layer);
 
 /*
- * Makes the plan of a chamber that will stand by: of one with these of PLAN_KIND, in `group`.  As
- * above; the layer of an error is LAYER_PLAN.
+ * Makes the plan of a chamber that will stand by: of one with these of PLAN_KIND, in `group`.
+ * As above; the layer of an error is LAYER_PLAN.
  */
 int launch_plan_stand(uint32_t flags, const struct cgroup_entry *group,
     struct plan_header **ret_page, size_t *ret_size);

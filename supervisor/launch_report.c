@@ -54,7 +54,8 @@ launch_report_recv(int socket_fd, struct launch_report *ret, int *ret_fd)
 	ssize_t n;
 
 	*ret_fd = -1;
-	/* It ended without reading what we sent, says the kernel once, before what it had sent. */
+	/* It ended without reading what we sent, says the kernel once, before what it had
+	 * sent. */
 	do
 		n = recvmsg(socket_fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	while (n < 0 && errno == ECONNRESET);

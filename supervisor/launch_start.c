@@ -1,4 +1,5 @@
-/* Births: of a launch that is wanted now, of one that stands by, and how that gets its order. */
+/* Births: of a launch that is wanted now, of one that stands by, and how that gets its
+ * order. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

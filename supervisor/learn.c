@@ -61,7 +61,8 @@ about_call(const struct profile *p, uint32_t nr, struct about *ret)
 	return r;
 }
 
-/* Is there a rule for whatever the arguments are?  They look at a few bits of one, or nobody knows. */
+/* Is there a rule for whatever the arguments are?  They look at a few bits of one, or nobody
+ * knows. */
 static bool
 says_all(const struct about *a)
 {
@@ -126,7 +127,8 @@ add_call(struct learn *l, const struct profile *p, uint32_t nr, struct profile_r
 	int r = about_call(p, nr, &a);
 	bool ends = a.n == 0;
 
-	/* What `p` ends and its root does not was not used by the runs before: perhaps by this. */
+	/* What `p` ends and its root does not was not used by the runs before: perhaps by
+	 * this. */
 	if (r == 0 && ends)
 		r = about_call(l->root, nr, &a);
 	if (r < 0)

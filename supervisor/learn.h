@@ -48,8 +48,8 @@ struct learn_call {
 };
 
 /*
- * For a program under `profile`, whose calls are compared with those of `root`, the built-in one that it
- * comes from; the two may be one.  Both are borrowed.  Returns 0; -ENOMEM, or what
+ * For a program under `profile`, whose calls are compared with those of `root`, the built-in
+ * one that it comes from; the two may be one.  Both are borrowed.  Returns 0; -ENOMEM, or what
  * profile_create() does.
  */
 int learn_create(const struct profile *profile, const struct profile *root, struct learn **ret);
@@ -60,8 +60,8 @@ void learn_destroy(struct learn *l);
 const struct profile *learn_profile(const struct learn *l);
 
 /*
- * The answer to a notification: flags and error of a struct seccomp_notif_resp.  False: there is none, the
- * call must never happen, and the chamber has to end.
+ * The answer to a notification: flags and error of a struct seccomp_notif_resp.  False: there
+ * is none, the call must never happen, and the chamber has to end.
  */
 bool learn_answer(struct learn *l, uint32_t nr, uint32_t arch, uint32_t *ret_flags,
     int32_t *ret_error);
@@ -76,9 +76,10 @@ const struct learn_call *learn_call(const struct learn *l, uint32_t nr);
 const struct profile *learn_root(const struct learn *l);
 
 /*
- * Prints a configuration with one profile, LEARN_PROFILE, over the root: what was used and is not
- * allowed there is, and what was not used ends.  With `onto`, what a run before proposed:
- * that, and what this run used besides.  `command` is printed as a comment.  learn_exit() is there.
+ * Prints a configuration with one profile, LEARN_PROFILE, over the root: what was used and is
+ * not allowed there is, and what was not used ends.  With `onto`, what a run before proposed:
+ * that, and what this run used besides.  `command` is printed as a comment.  learn_exit() is
+ * there.
  */
 void learn_propose(FILE *f, const struct learn *l, const struct conf_profile *onto,
     char *const *command);

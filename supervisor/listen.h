@@ -1,10 +1,11 @@
 /*
  * listen: the local socket of a daemon: who may be there, and how many.
  *
- * Owns the socket and its name (socket_name.h), whose lock is the daemon's pid file, too.  Accepts, reads the kernel's credentials of
- * the peer (D-14) and hands the descriptor on, unread.  Anybody who can reach the socket may
- * connect: what they may do is the broker's to say (D-18).  Connections are bounded, in all and
- * for each uid; a part of them is kept for the operator, so that nobody can shut it out.
+ * Owns the socket and its name (socket_name.h), whose lock is the daemon's pid file, too.
+ * Accepts, reads the kernel's credentials of the peer (D-14) and hands the descriptor on,
+ * unread. Anybody who can reach the socket may connect: what they may do is the broker's to say
+ * (D-18). Connections are bounded, in all and for each uid; a part of them is kept for the
+ * operator, so that nobody can shut it out.
  */
 #ifndef SUPERVISOR_LISTEN_H
 #define SUPERVISOR_LISTEN_H

@@ -11,8 +11,9 @@
 
 /*
  * Makes `name` beneath `dir_fd`, mode 0600, locks it and writes our pid.  Waits for one that is
- * held for `wait_ms` at most, 0: not at all.  Returns its descriptor; -EWOULDBLOCK with the holder's pid (0: unknown) in `*ret_holder`; -EPERM: there
- * is a file that is not ours; another negative errno.
+ * held for `wait_ms` at most, 0: not at all.  Returns its descriptor; -EWOULDBLOCK with the
+ * holder's pid (0: unknown) in `*ret_holder`; -EPERM: there is a file that is not ours; another
+ * negative errno.
  */
 int lockfile_take(int dir_fd, const char *name, unsigned wait_ms, pid_t *ret_holder);
 /* Who that is, and what to do about it; nobody is told to kill 0, which is everybody here. */

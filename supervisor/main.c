@@ -7,8 +7,8 @@
  * Never: unpacks a frame, reads a link, a pipe or a client.
  *
  * `caissond -c FILE` serves one namespace (daemon.h).  `caissond --private COMMAND ...`, which
- * is run, exec, learn or grant, is started by `caisson` with these words and ends with its client
- * (private.h).
+ * is run, exec, learn or grant, is started by `caisson` with these words and ends with its
+ * client (private.h).
  */
 #include <signal.h>
 #include <stdio.h>
@@ -55,7 +55,8 @@ check_config(const char *path)
 	signal(SIGPIPE, SIG_IGN);
 	if (check_with_broker(&config, path, err) < 0)
 		fatal("%s", err);
-	printf("%s: valid: runtimes %zu, providers %zu, tools %zu, grants %zu\n", path, config.runtimes.n, config.providers.n, config.tools.n, config.grants.n);
+	printf("%s: valid: runtimes %zu, providers %zu, tools %zu, grants %zu\n", path,
+	    config.runtimes.n, config.providers.n, config.tools.n, config.grants.n);
 	conf_finish(&config);
 	return 0;
 }

@@ -37,10 +37,10 @@ int pack_config(
 int pack_sealed(const struct conf_namespace *c, const struct pack_facts *facts);
 
 /*
- * Appends what a gateway serves, config.gateway ... config.end, to `out`; c->has_gateway.  Reads
- * the certificates and keys of its listeners, which come in the order of gateway.listen, with
- * that of the monitor behind them.  Returns 0; or a negative errno with one line in `err`, as
- * conf_open().  The keys are in `out`: it is for the caller to wipe.
+ * Appends what a gateway serves, config.gateway ... config.end, to `out`; c->has_gateway.
+ * Reads the certificates and keys of its listeners, which come in the order of gateway.listen,
+ * with that of the monitor behind them.  Returns 0; or a negative errno with one line in `err`,
+ * as conf_open().  The keys are in `out`: it is for the caller to wipe.
  */
 int pack_gateway(struct buf *out, const struct conf_namespace *c, const char *file,
     char err[CONF_ERROR_MAX]);

@@ -34,7 +34,8 @@ struct pool_entry {
 };
 
 struct pool_handler {
-	/* Begins one and enters it, pool_enter().  0, or a negative errno if nothing is there. */
+	/* Begins one and enters it, pool_enter().  0, or a negative errno if nothing is
+	 * there. */
 	int (*start)(size_t line, void *arg);
 	/* May it still be handed out?  Asked as it is taken. */
 	bool (*is_fit)(const struct pool_entry *e, void *arg);
@@ -54,8 +55,8 @@ struct pool *pool_create(struct event_base *base, const unsigned *want, size_t n
 void pool_destroy(struct pool *p);
 
 /*
- * Lets a line of `p`, in which nothing waits, go on with what waits in a line of `from`, and with
- * its deaths and pauses: it is the same line of another pool, and wants as many.
+ * Lets a line of `p`, in which nothing waits, go on with what waits in a line of `from`, and
+ * with its deaths and pauses: it is the same line of another pool, and wants as many.
  */
 void pool_go_on(struct pool *p, size_t line, struct pool *from, size_t from_line);
 

@@ -14,9 +14,9 @@
 #include "supervisor/daemon.h"
 
 /*
- * Does it all, once private_run() has taken the descriptors.  Waits some seconds for a lock that
- * is held by one that does not answer: it may be a daemon that starts or ends, or another one
- * like us.  Returns 0 and the exit status; or a negative errno with one line in `err`.
+ * Does it all, once private_run() has taken the descriptors.  Waits some seconds for a lock
+ * that is held by one that does not answer: it may be a daemon that starts or ends, or another
+ * one like us.  Returns 0 and the exit status; or a negative errno with one line in `err`.
  */
 int rest_run(const struct options *o, int *ret_status, char err[DAEMON_ERROR_MAX]);
 

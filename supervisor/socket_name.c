@@ -28,7 +28,8 @@ refuse(const struct place *at, const char *what, int error)
 	return -error;
 }
 
-/* Opens the directory of the path, made if it is not there; what others could change is none. */
+/* Opens the directory of the path, made if it is not there; what others could change is
+ * none. */
 static int
 open_dir(struct socket_name *n, const struct place *at)
 {

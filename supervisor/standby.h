@@ -29,12 +29,12 @@ struct launch_kind {
 int standby_open(struct event_base *base, unsigned kinds);
 /* Ends and reaps them all; there are none from then on.  Again is once. */
 void standby_close(void);
-/* Ends them all, as what they are for has changed; others, of as many kinds as it says now, come
- * with the next launches.  Where it was not opened, nothing. */
+/* Ends them all, as what they are for has changed; others, of as many kinds as it says now,
+ * come with the next launches.  Where it was not opened, nothing. */
 void standby_renew(unsigned kinds);
 
-/* One that waits, NULL if none of that kind does.  The caller gives it an order, and says so, or
- * kills it; its end is then still ours. */
+/* One that waits, NULL if none of that kind does.  The caller gives it an order, and says so,
+ * or kills it; its end is then still ours. */
 struct launch *standby_take(const struct launch_kind *kind);
 void standby_gave(struct launch *l);
 /* Does any wait that has such a group? */

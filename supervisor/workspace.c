@@ -164,8 +164,8 @@ look(struct workspaces *w)
 
 /* ---- what they may hold ------------------------------------------------------------ */
 
-/* What lies in one that was made without a project was never counted, and nobody reads its names
- * to have that done now. */
+/* What lies in one that was made without a project was never counted, and nobody reads its
+ * names to have that done now. */
 static void
 set_bounds(const struct workspaces *w)
 {

@@ -41,9 +41,9 @@ struct workspaces *workspaces_create(struct event_base *base, int dir_fd, const 
 void workspaces_destroy(struct workspaces *w);
 
 /*
- * A configuration in force lets as many be made; what an earlier one let be made stays.  Each may
- * hold as many bytes from now on, those that are there, too, but for any that was made while
- * there was no bound: a warning says how many those are.
+ * A configuration in force lets as many be made; what an earlier one let be made stays.  Each
+ * may hold as many bytes from now on, those that are there, too, but for any that was made
+ * while there was no bound: a warning says how many those are.
  */
 void workspaces_limit(struct workspaces *w, const struct workspaces_bounds *bounds);
 
@@ -53,8 +53,8 @@ void workspaces_on_ready(struct workspaces *w);
 void workspaces_on_gone(struct workspaces *w);
 
 /*
- * CONTROL_WORKSPACE and CONTROL_WORKSPACE_DROP, which are answered, a drop once its directory is
- * no more.  0, or -EPROTO for what no sound broker sends: one that is there made again, more
+ * CONTROL_WORKSPACE and CONTROL_WORKSPACE_DROP, which are answered, a drop once its directory
+ * is no more.  0, or -EPROTO for what no sound broker sends: one that is there made again, more
  * than the limit and some; one dropped that is not there, or that a child shows.
  */
 int workspaces_make(struct workspaces *w, uint64_t number);

@@ -12,7 +12,8 @@
 struct empty;
 struct event_base;
 
-/* 0: nothing is left beneath it; else an errno, and `why` says so, ECANCELED: empty_cancel(). */
+/* 0: nothing is left beneath it; else an errno, and `why` says so, ECANCELED:
+ * empty_cancel(). */
 typedef void empty_fn(int error, const char *why, void *arg);
 
 /*

@@ -121,8 +121,8 @@ init_reap(pid_t runtime, int status_fd)
 		status.status = si.si_status;
 		if (write(status_fd, &status, sizeof(status)) != (ssize_t)sizeof(status))
 			_exit(1);
-		/* Who has no child is alone here; the kernel looks for others among all processes
-		 * of the host. */
+		/* Who has no child is alone here; the kernel looks for others among all
+		 * processes of the host. */
 		if (waitid(P_ALL, 0, &si, WEXITED | WNOWAIT | WNOHANG | __WALL) < 0 &&
 		    errno == ECHILD)
 			_exit(0);

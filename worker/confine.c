@@ -43,8 +43,8 @@ confine_namespaces(void)
 	/* Not at birth: its root is then the group that we have been put into since. */
 	if (unshare(CLONE_NEWCGROUP) < 0 || sethostname(name, sizeof(name) - 1) < 0)
 		die(LAYER_NAMESPACES, errno);
-	/* Of the host's /proc, but it speaks of the namespace that we are in.  A process without
-	 * capabilities can make no other kind. */
+	/* Of the host's /proc, but it speaks of the namespace that we are in.  A process
+	 * without capabilities can make no other kind. */
 	fd = ground_open_proc("sys/user/max_user_namespaces", O_WRONLY);
 	if (fd < 0 || write(fd, "0", 1) != 1)
 		die(LAYER_USER_NAMESPACE, errno);
@@ -76,8 +76,8 @@ confine_rlimits(const struct plan *p)
 		int resource;
 		uint64_t soft, hard;
 	} table[] = {
-		/* One byte is no core either, and other than 0 it also keeps the kernel from feeding one
-		 * to a program of the host (core_pattern with a pipe). */
+		/* One byte is no core either, and other than 0 it also keeps the kernel from
+		 * feeding one to a program of the host (core_pattern with a pipe). */
 		{ RLIMIT_CORE, 1, 1 },
 		{ RLIMIT_NPROC, p->h->processes, p->h->processes },
 		{ RLIMIT_FSIZE, p->h->file_size, p->h->file_size },

@@ -19,8 +19,8 @@
 
 SANITIZER_DEFAULTS
 
-/* All that somebody above us has ignored would stay so in the chamber, and through every exec: no
- * flag of a clone changes that.  Handlers are gone since our own exec. */
+/* All that somebody above us has ignored would stay so in the chamber, and through every exec:
+ * no flag of a clone changes that.  Handlers are gone since our own exec. */
 static void
 signals_reset(void)
 {

@@ -36,14 +36,16 @@ enum plan_flag {
 	PLAN_MDWE = 1u << 4, /* no memory that was writable becomes executable */
 	PLAN_SHARED_NETWORK = 1u << 5, /* the empty namespace that many chambers share */
 	PLAN_KEEP_ROOT = 1u << 6, /* the root may serve other chambers: hand it up */
-	/* Descriptors of namespaces that the supervisor holds, after all others and in this order. */
+	/* Descriptors of namespaces that the supervisor holds, after all others and in this
+	 * order. */
 	PLAN_HAS_USER = 1u << 7, /* without root: the owner of the other two */
 	PLAN_HAS_NETWORK = 1u << 8,
 	PLAN_HAS_TIME = 1u << 9,
 	PLAN_HAS_ROOT = 1u << 10, /* a mount namespace that looks as the plan says */
 	PLAN_TIME = 1u << 11, /* clocks that do not tell since when the host is up */
 	PLAN_ANSWERED = 1u << 12, /* its listener answers: signals wait for that where they can */
-	/* No program yet: what the launcher and pid 1 do first, and then wait for their order. */
+	/* No program yet: what the launcher and pid 1 do first, and then wait for their
+	 * order. */
 	PLAN_STAND = 1u << 13,
 	PLAN_SHOWS_PROC = 1u << 14, /* it has a step PLAN_PROC, for "/proc" */
 };
@@ -141,8 +143,9 @@ struct launch_report {
 	uint32_t layer; /* enum layer */
 	int32_t error; /* errno */
 	int32_t value;
-	/* How far each layer holds: above 0 it was applied (LAYER_LANDLOCK: which ABI), below it is
-	 * absent, a negative errno; 0 is no part of this chamber.  Whole in STAGE_LISTENER. */
+	/* How far each layer holds: above 0 it was applied (LAYER_LANDLOCK: which ABI), below
+	 * it is absent, a negative errno; 0 is no part of this chamber.  Whole in
+	 * STAGE_LISTENER. */
 	int16_t layers[LAYER_MAX];
 };
 

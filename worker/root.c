@@ -197,8 +197,8 @@ root_build(const struct plan *p, const int *trees)
 	cleanup_fd int root = -1;
 	int proc = -1;
 
-	/* The kernel grants pid 1 its proc only where a whole one can be seen, and this one only
-	 * while the host's can.  It has nobody in it, and pid 1's hides it. */
+	/* The kernel grants pid 1 its proc only where a whole one can be seen, and this one
+	 * only while the host's can.  It has nobody in it, and pid 1's hides it. */
 	for (uint32_t i = 0; i < p->h->nsteps && proc < 0; i++)
 		if (p->steps[i].op == PLAN_PROC)
 			proc = ground_proc();

@@ -10,10 +10,10 @@
 #include "worker/worker.h"
 
 /*
- * A chamber that stands by knows nothing of its program: a launcher with the host in sight, and a
- * pid 1 in namespaces of its own with no uid yet.  Neither does anything but wait, each for one
- * message of the one that it trusts: the supervisor's, and the launcher's.  End-of-file is the
- * end of both, and pid 1 dies with the supervisor, too.
+ * A chamber that stands by knows nothing of its program: a launcher with the host in sight, and
+ * a pid 1 in namespaces of its own with no uid yet.  Neither does anything but wait, each for
+ * one message of the one that it trusts: the supervisor's, and the launcher's.  End-of-file is
+ * the end of both, and pid 1 dies with the supervisor, too.
  */
 
 /* What leads back from the chamber's root to where the sources are; as root only. */

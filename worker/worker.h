@@ -45,8 +45,8 @@ struct order {
 };
 
 /*
- * order.c: how a plan comes.  The first is a descriptor of the launcher's; the order of a chamber
- * that stood by comes down the launch socket, and from there to pid 1.
+ * order.c: how a plan comes.  The first is a descriptor of the launcher's; the order of a
+ * chamber that stood by comes down the launch socket, and from there to pid 1.
  */
 /* A private copy, checked, which nobody can change under us. */
 void plan_read(int fd, struct plan *ret);

@@ -138,7 +138,7 @@ connect_target(const struct target *t, uint64_t at_ms, struct caisson_error *err
 	return fd;
 }
 
-/* ---- TLS ------------------------------------------------------------------------------------ */
+/* ---- TLS --------------------------------------------------------------------------------- */
 
 static int
 tls_fault(const struct channel *ch, struct caisson_error *error)
@@ -249,7 +249,7 @@ channel_close(struct channel *ch)
 	free(ch);
 }
 
-/* ---- bytes ----------------------------------------------------------------------------------- */
+/* ---- bytes ------------------------------------------------------------------------------- */
 
 short
 channel_poll(const struct channel *ch)

@@ -11,7 +11,7 @@
 #define PAGE_LIMIT  100
 #define RELEASE_MS  86400000 /* of a release that is waited for: it ends when the work does */
 
-/* ---- a client ------------------------------------------------------------------------------- */
+/* ---- a client ---------------------------------------------------------------------------- */
 
 static int
 load_certificates(
@@ -197,7 +197,7 @@ caisson_list(struct caisson_client *c, const char *runtime, uint32_t limit, cons
 	return call_text(c, &call, error);
 }
 
-/* ---- sandboxes ----------------------------------------------------------------------------- */
+/* ---- sandboxes --------------------------------------------------------------------------- */
 
 struct caisson_sandbox *
 caisson_sandbox_find(struct caisson_client *c, const char *runtime, const char *id,

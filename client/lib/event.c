@@ -53,7 +53,7 @@ event_show(const struct msg_operation_event *e, struct buf *json, struct buf *co
 	return 0;
 }
 
-/* ---- answers ----------------------------------------------------------------------------------- */
+/* ---- answers ----------------------------------------------------------------------------- */
 
 static const struct json_bounds answer_bounds = { 2u << 20, VALUE_DEPTH_MAX, VALUE_NODES_MAX };
 

@@ -34,14 +34,14 @@ bool answer_member(const char *json, const char *name, char *ret, size_t cap);
 /* Likewise a number; 0 if there is none. */
 uint64_t answer_number(const char *json, const char *name);
 
-/* What an event is to those who call the library: `ret` holds slices of `e`, and `json` the line,
- * NUL-terminated. */
+/* What an event is to those who call the library: `ret` holds slices of `e`, and `json` the
+ * line, NUL-terminated. */
 int event_show(const struct msg_operation_event *e, struct buf *json, struct buf *code,
     struct caisson_event *ret, struct caisson_error *error);
 
 /*
- * What the session connection has, for the caisson command: the event as the broker's own struct.
- * As caisson_session_next() and caisson_receive().
+ * What the session connection has, for the caisson command: the event as the broker's own
+ * struct.  As caisson_session_next() and caisson_receive().
  */
 int session_next(
     struct caisson_session *s, struct msg_operation_event *ret, struct caisson_error *error);

@@ -113,8 +113,8 @@ int caisson_release(struct caisson_sandbox *s, enum caisson_release_mode mode, b
 int caisson_heartbeat(struct caisson_sandbox *s, struct caisson_error *error);
 
 /*
- * Answers as JSON text, as the HTTP API has them; free(3) it.  NULL on failure.  `limit` 0: 100;
- * `cursor` NULL or empty: from the beginning.
+ * Answers as JSON text, as the HTTP API has them; free(3) it.  NULL on failure.  `limit` 0:
+ * 100; `cursor` NULL or empty: from the beginning.
  */
 char *caisson_show(struct caisson_sandbox *s, struct caisson_error *error);
 char *caisson_list(struct caisson_client *c, const char *runtime, uint32_t limit,

@@ -109,7 +109,7 @@ local_greet(struct wire *w, const char *runtime, const char *session, struct cai
 	return await(w, ask(w, MSG_hello, &hello, error), &m, error);
 }
 
-/* ---- calls -------------------------------------------------------------------------------- */
+/* ---- calls ------------------------------------------------------------------------------- */
 
 static struct slice
 text(const char *s)
@@ -318,7 +318,7 @@ local_call(struct wire *w, const struct call *c, struct buf *ret, struct caisson
 	return ret->failed ? error_set(error, "transport", "out of memory") : 0;
 }
 
-/* ---- a session ------------------------------------------------------------------------------ */
+/* ---- a session --------------------------------------------------------------------------- */
 
 static const enum operation_kind kinds[] = {
 	[CAISSON_TURN] = operation_kind_turn,
@@ -429,7 +429,8 @@ local_heartbeat(struct wire *w, const char *session, struct caisson_error *error
 	return ask(w, MSG_session_heartbeat, &m, error) == 0 ? -1 : 0;
 }
 
-/* A refused cancel is one that came too late, and a refused heartbeat is told by what follows. */
+/* A refused cancel is one that came too late, and a refused heartbeat is told by what
+ * follows. */
 static bool
 is_of_sending(const struct message *m)
 {

@@ -28,7 +28,7 @@ heartbeat_ms(uint32_t lease_ms)
 				     : ms;
 }
 
-/* ---- the lease ------------------------------------------------------------------------------ */
+/* ---- the lease --------------------------------------------------------------------------- */
 
 static void
 heartbeat(struct caisson_session *s)
@@ -91,7 +91,7 @@ start_renewing(struct caisson_session *s, struct caisson_error *error)
 	return 0;
 }
 
-/* ---- its life -------------------------------------------------------------------------------- */
+/* ---- its life ---------------------------------------------------------------------------- */
 
 static int
 learn_lease(struct caisson_sandbox *box, struct caisson_error *error)
@@ -161,7 +161,7 @@ caisson_session_close(struct caisson_session *s)
 	free(s);
 }
 
-/* ---- what comes ------------------------------------------------------------------------------- */
+/* ---- what comes -------------------------------------------------------------------------- */
 
 static void
 note(struct caisson_session *s, const struct msg_operation_event *e)
@@ -237,7 +237,8 @@ caisson_session_step(struct caisson_session *s, struct caisson_error *error)
 	return r;
 }
 
-/* The lease's thread may write meanwhile: only the descriptor is waited for without the lock. */
+/* The lease's thread may write meanwhile: only the descriptor is waited for without the
+ * lock. */
 static int
 wait_more(struct caisson_session *s, uint64_t at_ms, struct caisson_error *error)
 {
@@ -297,7 +298,7 @@ caisson_receive(struct caisson_session *s, struct caisson_event *ret, int timeou
 	return r == 1 && event_show(&e, &s->json, &s->code, ret, error) < 0 ? -1 : r;
 }
 
-/* ---- what is said ------------------------------------------------------------------------------ */
+/* ---- what is said ------------------------------------------------------------------------ */
 
 static int
 check_operation(const struct caisson_operation *op, struct caisson_error *error)

@@ -178,7 +178,7 @@ add_call(struct buf *out, const struct caisson_client *client, const struct call
 	buf_finish(&body);
 }
 
-/* ---- its answer ---------------------------------------------------------------------------- */
+/* ---- its answer -------------------------------------------------------------------------- */
 
 /* {"error":{"code":...,"message":...}}: what the gateway says, else what the status does. */
 static int
@@ -277,7 +277,7 @@ web_greet(struct wire *w, const char *runtime, const char *session, struct caiss
 	return 0;
 }
 
-/* ---- what is said on a WebSocket ---------------------------------------------------------- */
+/* ---- what is said on a WebSocket --------------------------------------------------------- */
 
 static void
 say(struct wire *w, struct buf *text)

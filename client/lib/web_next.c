@@ -27,7 +27,7 @@ bad(struct caisson_error *error, const char *why)
 	return error_set(error, "protocol", "this is no gateway of this version: %s", why);
 }
 
-/* ---- from frames to messages ----------------------------------------------------------------- */
+/* ---- from frames to messages ------------------------------------------------------------- */
 
 static int
 on_close(struct slice payload, struct caisson_error *error)
@@ -100,7 +100,7 @@ take_message(struct wire *w, struct caisson_error *error)
 	}
 }
 
-/* ---- from messages to events ------------------------------------------------------------------ */
+/* ---- from messages to events ------------------------------------------------------------- */
 
 static bool
 member(struct slice map, const char *name, enum value_type type, struct value *ret)

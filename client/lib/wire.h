@@ -43,7 +43,8 @@ struct incoming {
 struct wire;
 
 struct wire_ops {
-	/* Says hello; `runtime` and `session`: the one that it carries, NULL: it makes calls. */
+	/* Says hello; `runtime` and `session`: the one that it carries, NULL: it makes
+	 * calls. */
 	int (*greet)(struct wire *w, const char *runtime, const char *session,
 	    struct caisson_error *error);
 	/* The answer as JSON, or for VERB_READ the bytes. */
@@ -86,7 +87,7 @@ extern const struct wire_ops local_ops, web_ops;
 /* web_next.c */
 int web_next(struct wire *w, struct incoming *ret, struct caisson_error *error);
 
-/* ---- websocket.c ---------------------------------------------------------------------------- */
+/* ---- websocket.c ------------------------------------------------------------------------- */
 
 /* Appends one masked frame of a client (RFC 6455, 5.3). */
 void wire_frame(struct buf *out, unsigned opcode, const void *p, size_t n);
@@ -103,7 +104,7 @@ struct wire_frame_head {
 /* 1; 0: not whole yet; -1: no frame that a server may send (5.1, 5.2, 5.5). */
 int wire_parse_frame(struct slice in, struct wire_frame_head *ret);
 
-/* ---- http.c ----------------------------------------------------------------------------------- */
+/* ---- http.c ------------------------------------------------------------------------------ */
 
 struct wire_response {
 	unsigned status;

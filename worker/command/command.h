@@ -27,9 +27,9 @@ struct command {
 
 /*
  * Reads the map `params`.  What `ret` holds is copied but for the bytes of standard input, and
- * belongs to the process, which ends or becomes the command.  Returns 0; or -1 and fills `fault`:
- * an unknown member, a wrong type, not exactly one of argv and shell (OP-11), a directory that is
- * absolute or has a .. in it, a NUL in a string.
+ * belongs to the process, which ends or becomes the command.  Returns 0; or -1 and fills
+ * `fault`: an unknown member, a wrong type, not exactly one of argv and shell (OP-11), a
+ * directory that is absolute or has a .. in it, a NUL in a string.
  */
 int command_read(struct caisson_value params, struct command *ret, struct command_fault *fault);
 

@@ -1,7 +1,7 @@
 /*
- * caisson-command: the built-in runtime for commands.  Descriptor 3 is its link to the broker: it
- * says hello, waits, however long, for one command.run, and becomes that command.  The link is
- * closed by that, which is the answer "it runs"; an error answers that it cannot.
+ * caisson-command: the built-in runtime for commands.  Descriptor 3 is its link to the broker:
+ * it says hello, waits, however long, for one command.run, and becomes that command.  The link
+ * is closed by that, which is the answer "it runs"; an error answers that it cannot.
  *
  * Static, and small while it waits: it is what a pool keeps warm.  Nothing but a command.run
  * makes it do anything, and the broker's end makes it end.
@@ -46,8 +46,8 @@ read_all(int fd, uint8_t *p, size_t n)
 	return 1;
 }
 
-/* The next message, whole and well-formed; its bytes stay for as long as the process.  1, 0 at the
- * end of the link, or negative errno. */
+/* The next message, whole and well-formed; its bytes stay for as long as the process.  1, 0 at
+ * the end of the link, or negative errno. */
 static int
 receive(int fd, struct caisson_value *ret)
 {

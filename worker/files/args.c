@@ -76,7 +76,7 @@ static const struct arg_desc mkdir_args[] = {
 	END_OF_ARGS,
 };
 
-/* ---- a session's workspace ------------------------------------------------------------------ */
+/* ---- a session's workspace --------------------------------------------------------------- */
 
 static const struct arg_desc store_args[] = {
 	PATH_ARG(true),

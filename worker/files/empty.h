@@ -9,9 +9,9 @@
 #define WORKER_FILES_EMPTY_H
 
 /*
- * Removes everything in the directory `dir`, which our uid owns as all that is in it.  Returns 0
- * when it is empty; or negative errno, the first reason for which something stays: the rest is
- * gone.
+ * Removes everything in the directory `dir`, which our uid owns as all that is in it.  Returns
+ * 0 when it is empty; or negative errno, the first reason for which something stays: the rest
+ * is gone.
  */
 int empty_directory(int dir);
 

@@ -3,7 +3,7 @@
  * which ROOT is the one directory of the operator's.  Descriptor 3 is its link to the
  * broker, whose calls it serves in turn; it ends with the link.
  *
- * caisson-files --workspace ROOT: what clients do to the workspace ROOT of their session, likewise.
+ * caisson-files --workspace ROOT: likewise, what clients do to the workspace ROOT of theirs.
  * caisson-files --empty ROOT: no link; removes all that is in ROOT, and ends: 0, or 1 if some of
  * it stays.
  *

@@ -44,7 +44,7 @@ find(const struct files_root *root, const struct segments *path, struct target *
 	return e;
 }
 
-/* ---- reads ---------------------------------------------------------------------------------- */
+/* ---- reads ------------------------------------------------------------------------------- */
 
 static void
 pack_member(struct buf *out, const char *key, struct slice value)
@@ -123,7 +123,7 @@ serve_stat(const struct files_call *call, struct files_reply *reply)
 	return FILES_OK;
 }
 
-/* ---- changes -------------------------------------------------------------------------------- */
+/* ---- changes ----------------------------------------------------------------------------- */
 
 static enum files_code
 pack_written(struct files_reply *reply, uint64_t size, bool created)
@@ -247,8 +247,8 @@ serve_mkdir(const struct files_call *call, struct files_reply *reply)
 	return pack_answer(reply, "created", code == FILES_OK);
 }
 
-/* It is gone with the first step; what is in it follows.  Where there is no room for another name
- * it goes bit by bit, which makes some. */
+/* It is gone with the first step; what is in it follows.  Where there is no room for another
+ * name it goes bit by bit, which makes some. */
 static int
 delete_tree(const struct target *t)
 {
@@ -369,7 +369,7 @@ serve_rename(const struct files_call *call, struct files_reply *reply)
 	return code;
 }
 
-/* ---- dispatch ------------------------------------------------------------------------------- */
+/* ---- dispatch ---------------------------------------------------------------------------- */
 
 static const struct {
 	const char *name;

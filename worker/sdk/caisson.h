@@ -250,8 +250,8 @@ caisson_writer_finish(struct caisson_writer *w)
 
 /* ---- the link ------------------------------------------------------------------------ */
 
-/* Takes the descriptor that CAISSON_LINK_FD names and says hello, and in it that turns are taken
- * one after the other: until caisson_next_turn() says that there will be none. */
+/* Takes the descriptor that CAISSON_LINK_FD names and says hello, and in it that turns are
+ * taken one after the other: until caisson_next_turn() says that there will be none. */
 int caisson_open(struct caisson **ret);
 /* Closes the link and releases everything; NULL is allowed. */
 void caisson_close(struct caisson *c);
