@@ -14,7 +14,7 @@
 #include "gateway/conn_private.h"
 
 #define SWEEP_MS_MAX 1000 /* how late a time that has passed may be noticed */
-#define CROWD_MIN 64 /* connections, whose memory is worth giving back */
+#define CROWD_LEFT 32 /* connections that have gone, whose memory is worth giving back */
 #define MUTE_MS 1000 /* without a whole request: from then on its place is for who waits */
 
 /* ---- time ------------------------------------------------------------------------------- */
@@ -84,9 +84,11 @@ takes_nothing(struct conn *c, uint64_t now_ms)
 static void
 give_memory_back(struct gateway *g)
 {
-	if (g->crowd < CROWD_MIN || g->stats.open_connections > g->crowd / 2)
+	uint64_t open = g->stats.open_connections;
+
+	if (open > g->crowd / 2 || g->crowd - open < CROWD_LEFT)
 		return;
-	g->crowd = g->stats.open_connections;
+	g->crowd = open;
 	malloc_trim(0);
 }
 
