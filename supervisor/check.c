@@ -20,8 +20,7 @@
 #include "supervisor/profiles.h"
 #include "supervisor/uid.h"
 
-#define ANSWER_S 60 /* as long as a broker may take to become ready */
-#define LEAVE_S	 2  /* behind its word */
+#define LEAVE_S 2 /* behind its word */
 
 struct check {
 	struct event_base *base;
@@ -29,7 +28,9 @@ struct check {
 	struct launch *launch; /* NULL: none, or it is over */
 	struct peer *peer;
 	struct uid_claim uid;
+	unsigned answer_ms; /* that it has for its word */
 	bool answered, broken; /* its word has come; it said what nobody asked for */
+	bool late; /* it had its time, and no word has come */
 	struct control answer; /* a CONTROL_CONFIG_TAKEN */
 	struct exit_facts exit;
 	/* Why it was not born. */
@@ -124,9 +125,14 @@ static const struct launch_handler launch_handler = {
 static void
 check_on_deadline(evutil_socket_t fd, short events, void *arg)
 {
+	struct check *k = arg;
+
 	(void)fd;
 	(void)events;
-	kill_broker(arg);
+	k->late = !k->answered;
+	if (k->late)
+		k->error = ETIMEDOUT;
+	kill_broker(k);
 }
 
 /* ---- asking it --------------------------------------------------------------------- */
@@ -201,7 +207,7 @@ start(struct check *k, const struct conf_namespace *c)
 static int
 ask(struct check *k, const struct conf_namespace *c)
 {
-	static const struct timeval bound = { ANSWER_S, 0 };
+	const struct timeval bound = { k->answer_ms / 1000, k->answer_ms % 1000 * 1000 };
 	int r;
 
 	k->layer = LAYER_PLAN;
@@ -240,6 +246,9 @@ judge(const struct check *k, const struct conf_namespace *c, const char *file,
 	if (k->layer != LAYER_NONE && !k->broken) {
 		launch_explain(k->layer, k->error, why, sizeof(why));
 		snprintf(text, sizeof(text), "cannot start the broker: %s", why);
+	} else if (k->late) {
+		snprintf(text, sizeof(text), "the broker has not answered within %u ms",
+		    k->answer_ms);
 	} else {
 		snprintf(text, sizeof(text), "the broker %s (%s %d)",
 		    k->broken ? "said what nobody asked it" : "ended without a word",
@@ -249,9 +258,10 @@ judge(const struct check *k, const struct conf_namespace *c, const char *file,
 }
 
 int
-check_with_broker(const struct conf_namespace *c, const char *file, char err[CONF_ERROR_MAX])
+check_with_broker(const struct conf_namespace *c, const char *file, unsigned answer_ms,
+    char err[CONF_ERROR_MAX])
 {
-	struct check k = { .uid = UID_CLAIM_NONE };
+	struct check k = { .uid = UID_CLAIM_NONE, .answer_ms = answer_ms };
 	int r = ask(&k, c);
 
 	if (r < 0)

@@ -10,12 +10,15 @@
 
 #include "supervisor/config.h"
 
+#define CHECK_ANSWER_MS 60000 /* as long as a broker may take to become ready */
+
 /*
- * `c` is resolved; `file` stands in errors.  Returns 0: a broker takes it; -EINVAL: it does
- * not, and has said why on standard error; or another negative errno: none could be asked, so
- * that nothing is known.  `err` has a line for each failure.
+ * `c` is resolved; `file` stands in errors; the broker is killed if it has not answered
+ * within `answer_ms`.  Returns 0: a broker takes it; -EINVAL: it does not, and has said why
+ * on standard error; or another negative errno: none could be asked, or none has answered
+ * (-ETIMEDOUT: in time), so that nothing is known.  `err` has a line for each failure.
  */
-int check_with_broker(
-    const struct conf_namespace *c, const char *file, char err[CONF_ERROR_MAX]);
+int check_with_broker(const struct conf_namespace *c, const char *file, unsigned answer_ms,
+    char err[CONF_ERROR_MAX]);
 
 #endif /* SUPERVISOR_CHECK_H */

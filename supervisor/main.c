@@ -53,7 +53,7 @@ check_config(const char *path)
 {
 	open_config(path);
 	signal(SIGPIPE, SIG_IGN);
-	if (check_with_broker(&config, path, err) < 0)
+	if (check_with_broker(&config, path, CHECK_ANSWER_MS, err) < 0)
 		fatal("%s", err);
 	printf("%s: valid: runtimes %zu, providers %zu, tools %zu, grants %zu\n", path,
 	    config.runtimes.n, config.providers.n, config.tools.n, config.grants.n);

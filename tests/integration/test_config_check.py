@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -143,6 +144,42 @@ class Without(Case):
             with self.subTest(attack=attack):
                 self.write(namespace=attack)
                 self.unchecked("said what nobody asked it")
+
+    @unittest.skipUnless(program("program/hostile_broker") and program("program/check_within"),
+                         "its programs are not built")
+    def test_a_broker_that_never_answers_has_a_bounded_time(self):
+        within = shutil.copy(program("program/check_within"), self.dir / "tree/bin")
+        self.write()
+        self.assertEqual(self.check([within, "60000", self.file]), (0, "valid\n", ""))
+        shutil.copy(program("program/hostile_broker"), self.broker)
+        self.write(namespace="waits")  # for an order that does not come
+        status, out, err = self.check([within, "300", self.file])
+        self.assertEqual((status, out, err.count("\n")), (2, "", 1), err)
+        self.assertIn(f"{self.file}: tools, grants and principals are unchecked: "
+                      "the broker has not answered within 300 ms", err)
+        self.assertEqual(real.below(os.getpid()), set())  # and nothing is left of it
+
+    @unittest.skipUnless(program("program/hostile_broker"), "its program is not built")
+    def test_an_interrupt_leaves_nothing(self):
+        shutil.copy(program("program/hostile_broker"), self.broker)
+        self.write(namespace="waits")
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with self.subTest(number=number):
+                check = subprocess.Popen(self.argv, env=self.env, stderr=subprocess.DEVNULL,
+                                         preexec_fn=lambda n=number: signal.signal(n, signal.SIG_DFL))
+                try:
+                    pids = real.wait_for(
+                        lambda: [p for p in real.below(check.pid)
+                                 if (real.proc_text(p, "cmdline") or "").startswith("/libexec/")],
+                        "the broker")
+                    check.send_signal(number)
+                    self.assertEqual(check.wait(TIMEOUT), -number)
+                finally:
+                    check.kill()
+                    check.wait()
+                real.wait_for(lambda: not [p for p in pids if real.proc_text(p, "cmdline")],
+                              "its end")
+                self.assertEqual(sorted(os.listdir(self.dir)), [self.file.name, "tree"])
 
     @unittest.skipUnless(program("program/hostile_broker"), "its program is not built")
     def test_it_goes_with_a_supervisor_that_is_killed(self):
