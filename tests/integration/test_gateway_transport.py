@@ -64,6 +64,38 @@ class Requests(unittest.TestCase):
                 client.send((head + chunks)[i:])
                 self.assertIn(b"bodyGET / HTTP/1.1\r\n", client.response().body)
 
+    def test_behind_a_body_whose_end_has_two_readings_nothing_is_served(self):
+        chunked = b"Transfer-Encoding: chunked\r\n"
+        behind = b"GET /behind HTTP/1.1\r\nHost: h\r\n\r\n"
+        with echo() as host:
+            for status, fields, body in (
+                    (400, chunked + b"Content-Length: 5\r\n", b"0\r\n\r\n"),
+                    (400, chunked + chunked, b"0\r\n\r\n"),
+                    (400, b"Content-Length: 2\r\nContent-Length: 2\r\n", b"hi"),
+                    (400, b"Content-Length: 2, 2\r\n", b"hi"),
+                    (400, b"Transfer-Encoding : chunked\r\n", b"0\r\n\r\n"),
+                    (400, b"Transfer-Encoding:\r\n chunked\r\n", b"0\r\n\r\n"),
+                    (400, b"X: y\n" + chunked, b"0\r\n\r\n"),
+                    (501, b"Transfer-Encoding: gzip, chunked\r\n", b"0\r\n\r\n"),
+                    (400, chunked, b"10000000000000002\r\nhi\r\n0\r\n\r\n"),
+                    (413, chunked, b"FFFFFFFF\r\nhi\r\n0\r\n\r\n"),
+                    (400, chunked, b"2\nhi\r\n0\r\n\r\n"), (400, chunked, b"2\r\nhi\n0\r\n\r\n"),
+                    (400, chunked, b"2 \r\nhi\r\n0\r\n\r\n"), (400, chunked, b"0\r\n\n"),
+                    (400, chunked, b"2;" + b"x" * 2000 + b"\r\nhi\r\n0\r\n\r\n"),
+                    (413, chunked, b"0\r\n" + b"X: y\r\n" * 5000 + b"\r\n")):
+                with self.subTest(fields=fields, body=body[:20]), host.connect() as client:
+                    client.send(b"POST / HTTP/1.1\r\nHost: h\r\n" + fields + b"\r\n" + body + behind)
+                    self.assertEqual(client.response().status, status)
+                    self.assertEqual(client.rest(), b"")
+
+    def test_trailers_change_neither_their_request_nor_the_next(self):
+        trailers = b"Host: evil\r\nContent-Length: 40\r\nTransfer-Encoding: chunked\r\n\r\n"
+        with echo() as host, host.connect() as client:
+            client.send(b"POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+                        b"2\r\nhi\r\n0\r\n" + trailers + b"GET /b HTTP/1.1\r\nHost: h\r\n\r\n")
+            self.assertEqual(client.response().body, b"method POST\nsegment a\nbody hi\n")
+            self.assertEqual(client.response().body, b"method GET\nsegment b\nbody \n")
+
     def test_what_is_sent_behind_a_request_in_service_waits(self):
         with echo() as host, host.connect() as client, host.connect() as other:
             client.send(b"GET /later HTTP/1.1\r\nHost: h\r\n\r\nGET /then HTTP/1.1\r\nHost: h\r\n\r\n")

@@ -13,6 +13,7 @@ from python_client_kinds import BASE, Asyncio, Lab
 from python_client_lab import accepted, completed, event, output, server_frame, text
 
 import caisson_client as api
+from caisson_client import _websocket
 from caisson_client import _exchange
 
 
@@ -385,6 +386,22 @@ class Sessions(Lab):
                 c.send(said)
             with self.subTest(said[:40]), self.assertRaises(api.TransportError):
                 self.sandbox(script).open()
+
+    def test_an_upgrade_to_what_was_not_offered_is_none(self):
+        def agreeing(*more):
+            def script(c):
+                key = c.request().headers["sec-websocket-key"]
+                c.send("\r\n".join(["HTTP/1.1 101 X", "Upgrade: websocket", "Connection: Upgrade",
+                                    "Sec-WebSocket-Accept: " + _websocket.accept_of(key), *more,
+                                    "", ""]).encode())
+                c.hang_up()
+            return script
+
+        self.sandbox(agreeing("X: y")).open()
+        for more in ("Sec-WebSocket-Protocol: chat", "Sec-WebSocket-Extensions: permessage-deflate",
+                     "Sec-WebSocket-Accept: again", "Upgrade: websocket"):
+            with self.subTest(more), self.assertRaises(api.ProtocolError):
+                self.sandbox(agreeing(more)).open()
 
     def test_follow_hands_out_each_event_once_however_often_it_is_cut(self):
         """OP-27."""

@@ -103,7 +103,7 @@ def check_upgrade(answer: Answer, key: str) -> None:
     if (headers.get("sec-websocket-accept") != _websocket.accept_of(key) or
             headers.get("upgrade", "").lower() != "websocket" or
             "upgrade" not in headers.get("connection", "").lower() or
-            "sec-websocket-extensions" in headers):
+            "sec-websocket-extensions" in headers or "sec-websocket-protocol" in headers):
         raise ProtocolError("an upgrade to something else")
 
 
