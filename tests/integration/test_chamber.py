@@ -456,5 +456,47 @@ class Identity(unittest.TestCase):
         self.assertEqual(len({"0", "1000", *uids}), 4)
 
 
+class StoodBy:
+    """The same of a chamber that stood by before it was wanted, by chamber_run."""
+
+    @classmethod
+    def setUpClass(cls):
+        os.environ["CHAMBER_STANDS"] = ""
+        cls.addClassCleanup(os.environ.pop, "CHAMBER_STANDS")
+
+    def test_that_it_did(self):
+        for options in ((), ("-p", "interpreter", "-n", "8", "-M", str(256 << 20)), ("-I",)):
+            with self.subTest(options):
+                _, errors, end = chamber("/bin/true", options=options)
+                self.assertIs(end["stood"], True, errors)
+
+
+class SeesOfOneThatStoodBy(StoodBy, Sees):
+    pass
+
+
+class WritesOfOneThatStoodBy(StoodBy, Writes):
+    @unittest.skipUnless(ROOT, "mounts of its own are root's only")
+    def test_that_it_did(self):
+        _, errors, end = chamber("/bin/true", options=("-m", f"{self.dir}:/data:w"))
+        self.assertIs(end["stood"], True, errors)
+
+
+class MountsOfOneThatStoodBy(StoodBy, Mounts):
+    pass
+
+
+class ReachesFromOneThatStoodBy(StoodBy, Reaches):
+    pass
+
+
+class LimitsOfOneThatStoodBy(StoodBy, Limits):
+    pass
+
+
+class IdentityOfOneThatStoodBy(StoodBy, Identity):
+    pass
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -4,12 +4,14 @@
  *
  *   chamber_run [-p PROFILE] [-m SOURCE:TARGET[:w]]... [-t TMP_BYTES] [-n PIDS] [-M MEMORY]
  *       [-c CPU_SECONDS] [-C CPU_PERCENT] [-k MS] [-I] [-N] [-L] [-l]
- *       [-r LAYER,...] [-a ARGUMENT] -- PROGRAM [ARGUMENT]...
+ *       [-r LAYER,...] [-a ARGUMENT] [-S] -- PROGRAM [ARGUMENT]...
  *
  * -l: with a link as descriptor 3.
  * -L: say how far each layer holds; -r: these are required.
  * -a: a neighbour: first PROGRAM ARGUMENT, in a chamber of the same kind and the same supervisor,
  * which stays until the end; it is waited for until it has said something.
+ * -S, or CHAMBER_STANDS in the environment: it is one that stood by, if there may be one of its
+ * kind; the one before it, which it stands by after, had twice the limits.
  * -k: kill with ENDING_canceled that many ms after the start; -I: no init; -N: the host's
  * network.
  */
@@ -26,11 +28,12 @@
 #include "supervisor/launch.h"
 #include "supervisor/peer.h"
 #include "supervisor/profiles.h"
+#include "supervisor/standby.h"
 #include "supervisor/uid.h"
 
 static int status = 125;
 static long kill_ms = -1;
-static bool show_layers;
+static bool show_layers, stood;
 static struct event *kill_timer;
 
 /* The chamber next door. */
@@ -77,6 +80,7 @@ on_started(struct launch *l, void *arg)
 {
 	struct timeval tv = { kill_ms / 1000, kill_ms % 1000 * 1000 };
 
+	standby_renew(0); /* nobody comes after it */
 	if (show_layers)
 		print_layers(launch_pid(l), launch_layers(l));
 	if (kill_ms < 0)
@@ -92,11 +96,11 @@ print_facts(const char *what, const struct exit_facts *f)
 	const struct limit_desc *limit = limit_desc(f->limit);
 
 	fprintf(stderr,
-	    "{\"event\": \"%s\", \"kind\": %u, \"status\": %d, \"cause\": \"%s\", "
+	    "{\"event\": \"%s\", \"stood\": %s, \"kind\": %u, \"status\": %d, \"cause\": \"%s\", "
 	    "\"limit\": \"%s\", \"syscall\": \"%s\", \"told\": %u, \"meter\": %u, "
 	    "\"cpu_us\": %llu, \"peak_bytes\": %llu, \"read_bytes\": %llu, "
 	    "\"written_bytes\": %llu, \"processes\": %llu}\n",
-	    what, f->kind, f->status, d != NULL ? d->cause : "",
+	    what, stood ? "true" : "false", f->kind, f->status, d != NULL ? d->cause : "",
 	    limit != NULL ? limit->name : "",
 	    f->cause == ENDING_seccomp ? profile_syscall_name(f->arch, f->syscall) : "",
 	    f->told, f->meter, (unsigned long long)f->cpu_us,
@@ -142,6 +146,70 @@ launch_now(struct event_base *base, struct chamber *c, const struct launch_handl
 
 	if (ret < 0)
 		on_refused(NULL, layer, -ret, NULL, base);
+	else
+		stood = launch_stood_by(l);
+}
+
+/* ---- the one before ---- */
+
+static void
+on_maker_started(struct launch *l, void *arg)
+{
+	(void)l;
+	(void)arg;
+}
+
+static void
+on_maker_refused(struct launch *l, enum layer layer, int error, const struct exit_facts *exit,
+    void *arg)
+{
+	bool *over = arg;
+
+	(void)l;
+	(void)layer;
+	(void)error;
+	(void)exit;
+	*over = true;
+}
+
+static void
+on_maker_exit(struct launch *l, const struct exit_facts *exit, void *arg)
+{
+	bool *over = arg;
+
+	(void)l;
+	(void)exit;
+	*over = true;
+}
+
+/* Leaves one that waits, of the kind of `c`, if that may stand by. */
+static void
+stand_by(struct event_base *base, const struct chamber *c, const struct uid_claim *claim)
+{
+	static const struct launch_handler handler = { on_maker_started, on_maker_refused,
+		on_maker_exit };
+	char *argv[] = { (char[]){ "/bin/true" }, NULL };
+	struct chamber maker = *c;
+	enum layer layer;
+	struct launch *l;
+	bool over = false;
+
+	if (standby_open(base, 1) < 0)
+		abort();
+	maker.argv = argv;
+	maker.nfds = 0;
+	maker.init = true;
+	maker.learn = NULL;
+	maker.pids *= 2;
+	maker.memory_bytes *= 2;
+	maker.uid = maker.gid = claim->uid;
+	if (launch_start(base, &maker, &handler, &over, &l, &layer) < 0)
+		return;
+	while (!over)
+		event_base_loop(base, EVLOOP_ONCE);
+	standby_fill();
+	while (standby_count(true) < standby_count(false))
+		event_base_loop(base, EVLOOP_ONCE);
 }
 
 /* ---- the neighbour ---- */
@@ -258,11 +326,12 @@ main(int argc, char **argv)
 	struct uid_claim claim = UID_CLAIM_NONE, other = UID_CLAIM_NONE;
 	static char line[16384];
 	struct event_base *base = event_base_new();
+	bool stands = getenv("CHAMBER_STANDS") != NULL;
 	char *ahead = NULL;
 	int opt;
 
 	setvbuf(stderr, line, _IOLBF, sizeof(line)); /* what the chamber writes comes between lines */
-	while ((opt = getopt(argc, argv, "+p:m:t:n:M:c:C:k:INLlr:a:")) != -1) {
+	while ((opt = getopt(argc, argv, "+p:m:t:n:M:c:C:k:INLlr:a:S")) != -1) {
 		switch (opt) {
 		case 'p': c.profile = profile_named(optarg); break;
 		case 'm': add_mount(&c, mounts, optarg); break;
@@ -278,17 +347,21 @@ main(int argc, char **argv)
 		case 'r': c.required = layers_of(optarg); break;
 		case 'a': ahead = optarg; break;
 		case 'N': c.network = true; break;
+		case 'S': stands = true; break;
 		default: return 125;
 		}
 	}
 	c.argv = argv + optind;
 	if (uid_is_root() && uid_claim(&range, &claim) == 0)
 		c.uid = c.gid = claim.uid;
+	if (stands && (!uid_is_root() || uid_claim(&range, &other) == 0))
+		stand_by(base, &c, &other); /* another's uid, too */
 	if (ahead == NULL)
 		launch_now(base, &c, &handler);
-	else if (!uid_is_root() || uid_claim(&range, &other) == 0)
+	else if (!uid_is_root() || other.lock_fd >= 0 || uid_claim(&range, &other) == 0)
 		neighbour_first(base, &c, ahead, &handler, &other);
 	event_base_dispatch(base);
+	standby_close();
 	event_base_free(base);
 	uid_release(&other);
 	uid_release(&claim);
