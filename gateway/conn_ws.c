@@ -60,7 +60,7 @@ ws_check(struct conn *c)
 		return refuse_version(c);
 	if (!http_header(r, "sec-websocket-version", &value) || !slice_is(value, "13"))
 		return refuse_version(c);
-	if (!http_header(r, "sec-websocket-key", &value) || !wsframe_accept(value, accept))
+	if (!http_header(r, "sec-websocket-key", &value) || !wshead_accept(value, accept))
 		return refuse_handshake(c, "Sec-WebSocket-Key is not 16 bytes in base64");
 	return true;
 }
@@ -97,7 +97,7 @@ ws_accept(struct conn *c, const char *subprotocol)
 		return;
 	c->ws = calloc(1, sizeof(*c->ws));
 	if (c->ws == NULL || !http_header(conn_request(c), "sec-websocket-key", &key) ||
-	    !wsframe_accept(key, accept)) {
+	    !wshead_accept(key, accept)) {
 		conn_end(c);
 		return;
 	}
@@ -133,7 +133,7 @@ ws_send_text(struct conn *c, struct slice text)
 {
 	if (!ws_is_open(c))
 		return;
-	wsframe_put(conn_out(c), WSFRAME_TEXT, text);
+	wsframe_put(conn_out(c), WSHEAD_TEXT, text);
 	c->g->stats.messages_sent++;
 	conn_touch(c);
 }
@@ -254,15 +254,15 @@ take_frame(struct conn *c, const struct wsframe *f)
 {
 	c->ws->pings = 0;
 	switch (f->type) {
-	case WSFRAME_PING:
+	case WSHEAD_PING:
 		if (ws_is_open(c)) {
-			wsframe_put(conn_out(c), WSFRAME_PONG, f->payload);
+			wsframe_put(conn_out(c), WSHEAD_PONG, f->payload);
 			conn_touch(c);
 		}
 		break;
-	case WSFRAME_PONG:
+	case WSHEAD_PONG:
 		break;
-	case WSFRAME_CLOSE:
+	case WSHEAD_CLOSE:
 		take_close(c, f->payload);
 		break;
 	default:
@@ -308,7 +308,7 @@ conn_late_frame(struct conn *c)
 		return;
 	}
 	c->ws->pings++;
-	wsframe_put(conn_out(c), WSFRAME_PING, (struct slice){ NULL, 0 });
+	wsframe_put(conn_out(c), WSHEAD_PING, (struct slice){ NULL, 0 });
 	conn_touch(c);
 }
 

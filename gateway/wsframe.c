@@ -2,18 +2,8 @@
 
 #include <errno.h>
 
-#include <openssl/sha.h>
-
-#include "common/base64.h"
 #include "common/utf8.h"
 #include "gateway/websocket.h"
-
-#define FIN	 0x80
-#define RESERVED 0x70
-#define OPCODE	 0x0f
-#define MASKED	 0x80
-#define LENGTH	 0x7f
-#define MASK	 4 /* bytes */
 
 static int
 fault(unsigned code, unsigned *ret_code)
@@ -22,82 +12,39 @@ fault(unsigned code, unsigned *ret_code)
 	return -EPROTO;
 }
 
-static bool
-is_control(unsigned type)
-{
-	return (type & 0x8) != 0;
-}
-
-/* The first two bytes. */
-static bool
-is_head(uint8_t first, uint8_t second)
-{
-	unsigned type = first & OPCODE, length = second & LENGTH;
-
-	if ((first & RESERVED) != 0 || (second & MASKED) == 0)
-		return false;
-	if (type > WSFRAME_PONG || (type > WSFRAME_BINARY && type < WSFRAME_CLOSE))
-		return false;
-	return !is_control(type) || ((first & FIN) != 0 && length <= WSFRAME_CONTROL_MAX);
-}
-
-/* How long the length is, which is in its shortest form. */
-static int
-read_length(const uint8_t *p, size_t n, uint64_t *ret, size_t *ret_head)
-{
-	unsigned length = p[1] & LENGTH, wide = length == 126 ? 2 : length == 127 ? 8 : 0;
-	uint64_t value = wide == 0 ? length : 0;
-
-	if (n < 2 + wide)
-		return 0;
-	for (unsigned i = 0; i < wide; i++)
-		value = value << 8 | p[2 + i];
-	*ret = value;
-	*ret_head = 2 + wide + MASK;
-	if ((wide == 2 && value < 126) || (wide == 8 && (value <= UINT16_MAX || value >> 63)))
-		return -EPROTO;
-	return 1;
-}
-
 static void
-unmask(uint8_t *p, size_t n, const uint8_t mask[MASK])
+unmask(uint8_t *p, size_t n, const uint8_t mask[WSHEAD_MASK])
 {
 	uint32_t once;
 	utf8_block wide;
 	size_t i;
 
-	memcpy(&once, mask, MASK);
+	memcpy(&once, mask, WSHEAD_MASK);
 	wide = (utf8_block){ once, once };
 	wide |= wide << 32;
 	for (i = 0; n - i >= sizeof(wide); i += sizeof(wide))
 		*(utf8_block *)(p + i) ^= wide;
 	for (; i < n; i++)
-		p[i] ^= mask[i % MASK];
+		p[i] ^= mask[i % WSHEAD_MASK];
 }
 
 int
 wsframe_read(uint8_t *p, size_t n, size_t max, struct wsframe *ret, size_t *ret_used,
     unsigned *ret_code)
 {
-	uint64_t length;
-	size_t head;
-	int r;
+	struct wshead h;
+	int r = wshead_read(p, n, true, &h);
 
-	if (n < 2)
-		return 0;
-	if (!is_head(p[0], p[1]))
-		return fault(WS_PROTOCOL, ret_code);
-	r = read_length(p, n, &length, &head);
 	if (r < 0)
 		return fault(WS_PROTOCOL, ret_code);
-	if (r > 0 && length > max && !is_control(p[0] & OPCODE))
+	if (r > 0 && h.payload_bytes > max && !wshead_is_control(h.type))
 		return fault(WS_TOO_BIG, ret_code);
-	if (r == 0 || n < head || n - head < length)
+	if (r == 0 || n < h.bytes || n - h.bytes < h.payload_bytes)
 		return 0;
-	unmask(p + head, length, p + head - MASK);
-	*ret = (struct wsframe){ .type = p[0] & OPCODE, .last = (p[0] & FIN) != 0,
-		.payload = { p + head, length } };
-	*ret_used = head + length;
+	unmask(p + h.bytes, h.payload_bytes, p + h.bytes - WSHEAD_MASK);
+	*ret = (struct wsframe){ .type = h.type, .last = h.last,
+		.payload = { p + h.bytes, h.payload_bytes } };
+	*ret_used = h.bytes + h.payload_bytes;
 	return 1;
 }
 
@@ -125,9 +72,9 @@ int
 wsmessage_add(struct wsmessage *m, const struct wsframe *f, size_t max, struct slice *ret,
     unsigned *ret_code)
 {
-	if (f->type == WSFRAME_BINARY)
+	if (f->type == WSHEAD_BINARY)
 		return fault(WS_POLICY, ret_code);
-	if (m->begun != (f->type == WSFRAME_CONTINUATION))
+	if (m->begun != (f->type == WSHEAD_CONTINUATION))
 		return fault(WS_PROTOCOL, ret_code);
 	if (!m->begun && f->last) {
 		*ret = f->payload;
@@ -157,36 +104,34 @@ wsmessage_finish(struct wsmessage *m)
 /* ---- ours -------------------------------------------------------------------------------- */
 
 void
-wsframe_put(struct buf *out, enum wsframe_type type, struct slice payload)
+wsframe_put(struct buf *out, enum wshead_type type, struct slice payload)
 {
-	unsigned wide = payload.n < 126 ? 0 : payload.n <= UINT16_MAX ? 2 : 8;
-	uint8_t *p = buf_room(out, 2 + wide + payload.n);
+	uint8_t head[WSHEAD_MAX];
+	size_t n = wshead_write(type, NULL, payload.n, head);
+	uint8_t *p = buf_room(out, n + payload.n);
 
 	if (p == NULL)
 		return;
-	*p++ = (uint8_t)(FIN | type);
-	*p++ = (uint8_t)(wide == 0 ? payload.n : wide == 2 ? 126 : 127);
-	for (unsigned i = wide; i > 0; i--)
-		*p++ = (uint8_t)((uint64_t)payload.n >> (8 * (i - 1)));
+	memcpy(p, head, n);
 	if (payload.n > 0)
-		memcpy(p, payload.p, payload.n);
+		memcpy(p + n, payload.p, payload.n);
 }
 
 void
 wsframe_put_close(struct buf *out, unsigned code, struct slice reason)
 {
-	uint8_t payload[WSFRAME_CONTROL_MAX] = { (uint8_t)(code >> 8), (uint8_t)code };
+	uint8_t payload[WSHEAD_CONTROL_MAX] = { (uint8_t)(code >> 8), (uint8_t)code };
 	size_t n = reason.n < WS_REASON_MAX ? reason.n : WS_REASON_MAX;
 
 	if (code == WS_NO_STATUS) {
-		wsframe_put(out, WSFRAME_CLOSE, (struct slice){ payload, 0 });
+		wsframe_put(out, WSHEAD_CLOSE, (struct slice){ payload, 0 });
 		return;
 	}
 	while (n > 0 && n < reason.n && (reason.p[n] & 0xc0) == 0x80)
 		n--;
 	if (n > 0)
 		memcpy(payload + 2, reason.p, n);
-	wsframe_put(out, WSFRAME_CLOSE, (struct slice){ payload, n + 2 });
+	wsframe_put(out, WSHEAD_CLOSE, (struct slice){ payload, n + 2 });
 }
 
 /* Those of RFC 6455 and its registry that may stand in a frame. */
@@ -215,21 +160,4 @@ wsframe_close_code(struct slice payload, bool *ret_fault)
 		return WS_NOT_TEXT;
 	*ret_fault = false;
 	return code;
-}
-
-bool
-wsframe_accept(struct slice key, char ret[29])
-{
-	static const char suffix[] = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-	uint8_t text[24 + sizeof(suffix) - 1], digest[SHA_DIGEST_LENGTH], raw[18];
-	size_t n;
-
-	if (key.n != 24 || base64_decode(key.p, key.n, raw, &n) < 0 || n != 16)
-		return false;
-	memcpy(text, key.p, 24);
-	memcpy(text + 24, suffix, sizeof(suffix) - 1);
-	SHA1(text, sizeof(text), digest);
-	base64_encode(digest, sizeof(digest), ret);
-	ret[28] = '\0';
-	return true;
 }

@@ -7,22 +7,10 @@
 #ifndef GATEWAY_WSFRAME_H
 #define GATEWAY_WSFRAME_H
 
-#include "common/protocol.h"
-
-#define WSFRAME_HEAD_MAX 10 /* bytes before the payload of a frame of ours */
-#define WSFRAME_CONTROL_MAX 125
-
-enum wsframe_type {
-	WSFRAME_CONTINUATION = 0x0,
-	WSFRAME_TEXT = 0x1,
-	WSFRAME_BINARY = 0x2,
-	WSFRAME_CLOSE = 0x8,
-	WSFRAME_PING = 0x9,
-	WSFRAME_PONG = 0xa,
-};
+#include "common/wshead.h"
 
 struct wsframe {
-	enum wsframe_type type;
+	enum wshead_type type;
 	bool last; /* FIN */
 	struct slice payload; /* unmasked */
 };
@@ -51,14 +39,11 @@ int wsmessage_add(struct wsmessage *m, const struct wsframe *f, size_t max, stru
 void wsmessage_finish(struct wsmessage *m);
 
 /* Appends a frame of ours: unmasked, whole. */
-void wsframe_put(struct buf *out, enum wsframe_type type, struct slice payload);
+void wsframe_put(struct buf *out, enum wshead_type type, struct slice payload);
 /* A close frame; `code` 1005: an empty one.  `reason` is cut at whole characters. */
 void wsframe_put_close(struct buf *out, unsigned code, struct slice reason);
 /* The code that a close frame of a client's says, 1005 for none; or, with `*ret_fault`, the
  * code to close with as it is not sound. */
 unsigned wsframe_close_code(struct slice payload, bool *ret_fault);
-
-/* Sec-WebSocket-Accept for a key, NUL-terminated; false if it is not the base64 of 16 bytes. */
-bool wsframe_accept(struct slice key, char ret[29]);
 
 #endif /* GATEWAY_WSFRAME_H */

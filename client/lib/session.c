@@ -150,7 +150,7 @@ caisson_session_close(struct caisson_session *s)
 	if (s->wire != NULL && s->wire->upgraded && !s->lost) {
 		struct caisson_error ignored;
 
-		wire_frame(&s->wire->ch->out, 8, "\x03\xe8", 2); /* 1000: done */
+		wire_frame(&s->wire->ch->out, WSHEAD_CLOSE, "\x03\xe8", 2); /* 1000: done */
 		channel_step_write(s->wire->ch, &ignored);
 	}
 	wire_close(s->wire);

@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -250,13 +251,15 @@ web_greet(struct wire *w, const char *runtime, const char *session, struct caiss
 {
 	struct wire_response response;
 	struct buf *out = &w->ch->out;
-	char key[25], accept[29];
+	char key[WSHEAD_KEY + 1], accept[WSHEAD_ACCEPT + 1];
 	struct slice body;
+	bool is_key;
 
 	if (session == NULL)
 		return 0;
 	wire_key(key);
-	wire_accept(key, accept);
+	is_key = wshead_accept(slice_of(key), accept);
+	assert(is_key);
 	add_text(out, "GET ");
 	add_base(out, w->client, runtime, session);
 	add_text(out, "/operations:ws");
@@ -282,7 +285,7 @@ web_greet(struct wire *w, const char *runtime, const char *session, struct caiss
 static void
 say(struct wire *w, struct buf *text)
 {
-	wire_frame(&w->ch->out, 1, text->p, text->n);
+	wire_frame(&w->ch->out, WSHEAD_TEXT, text->p, text->n);
 	w->ch->out.failed |= text->failed;
 	buf_finish(text);
 }
@@ -423,7 +426,7 @@ web_heartbeat(struct wire *w, const char *session, struct caisson_error *error)
 
 	(void)session;
 	(void)error;
-	wire_frame(&w->ch->out, 1, text, sizeof text - 1);
+	wire_frame(&w->ch->out, WSHEAD_TEXT, text, sizeof text - 1);
 	return 0;
 }
 

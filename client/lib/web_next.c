@@ -13,14 +13,6 @@
 
 #define MESSAGE_MAX (2u << 20) /* bytes of one message */
 
-enum opcode {
-	OPCODE_CONTINUE = 0,
-	OPCODE_TEXT = 1,
-	OPCODE_CLOSE = 8,
-	OPCODE_PING = 9,
-	OPCODE_PONG = 10,
-};
-
 static int
 bad(struct caisson_error *error, const char *why)
 {
@@ -41,23 +33,23 @@ on_close(struct slice payload, struct caisson_error *error)
 
 /* 1: a message is whole; 0: not yet; -1. */
 static int
-on_frame(struct wire *w, const struct wire_frame_head *h, struct slice payload,
+on_frame(struct wire *w, const struct wshead *h, struct slice payload,
     struct caisson_error *error)
 {
-	switch (h->opcode) {
-	case OPCODE_CLOSE:
-		wire_frame(&w->ch->out, OPCODE_CLOSE, payload.p, payload.n);
+	switch (h->type) {
+	case WSHEAD_CLOSE:
+		wire_frame(&w->ch->out, WSHEAD_CLOSE, payload.p, payload.n);
 		return on_close(payload, error);
-	case OPCODE_PING:
-		wire_frame(&w->ch->out, OPCODE_PONG, payload.p, payload.n);
+	case WSHEAD_PING:
+		wire_frame(&w->ch->out, WSHEAD_PONG, payload.p, payload.n);
 		return 0;
-	case OPCODE_PONG:
+	case WSHEAD_PONG:
 		return 0;
-	case OPCODE_TEXT:
+	case WSHEAD_TEXT:
 		if (w->within)
 			return bad(error, "a message within another");
 		break;
-	case OPCODE_CONTINUE:
+	case WSHEAD_CONTINUATION:
 		if (!w->within)
 			return bad(error, "the rest of no message");
 		break;
@@ -67,15 +59,15 @@ on_frame(struct wire *w, const struct wire_frame_head *h, struct slice payload,
 	buf_add(&w->message, payload.p, payload.n);
 	if (w->message.failed)
 		return error_set(error, "transport", "out of memory");
-	w->within = !h->final;
-	return h->final;
+	w->within = !h->last;
+	return h->last;
 }
 
 /* 1: w->message is the next one; 0; -1. */
 static int
 take_message(struct wire *w, struct caisson_error *error)
 {
-	struct wire_frame_head h;
+	struct wshead h;
 	struct slice in;
 	int r;
 
@@ -84,15 +76,15 @@ take_message(struct wire *w, struct caisson_error *error)
 	w->message_over = false;
 	for (;;) {
 		in = channel_input(w->ch);
-		r = wire_parse_frame(in, &h);
-		if (r < 0 || (r > 0 && h.bytes > MESSAGE_MAX - w->message.n))
+		r = wshead_read(in.p, in.n, false, &h);
+		if (r < 0 || (r > 0 && h.payload_bytes > MESSAGE_MAX - w->message.n))
 			return bad(error, "no frame that a server may send");
-		if (r == 0 || in.n - h.head_bytes < h.bytes)
+		if (r == 0 || in.n - h.bytes < h.payload_bytes)
 			return 0;
-		r = on_frame(w, &h, (struct slice){ in.p + h.head_bytes, h.bytes }, error);
+		r = on_frame(w, &h, (struct slice){ in.p + h.bytes, h.payload_bytes }, error);
 		if (r < 0)
 			return -1;
-		channel_consume(w->ch, h.head_bytes + h.bytes);
+		channel_consume(w->ch, h.bytes + h.payload_bytes);
 		if (r > 0) {
 			w->message_over = true;
 			return 1;

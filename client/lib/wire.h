@@ -10,6 +10,7 @@
 
 #include "client/lib/channel.h"
 #include "common/pending.h"
+#include "common/wshead.h"
 
 enum verb {
 	VERB_ACQUIRE,
@@ -90,19 +91,9 @@ int web_next(struct wire *w, struct incoming *ret, struct caisson_error *error);
 /* ---- websocket.c ------------------------------------------------------------------------- */
 
 /* Appends one masked frame of a client (RFC 6455, 5.3). */
-void wire_frame(struct buf *out, unsigned opcode, const void *p, size_t n);
-/* The 24 characters of a key, and of what answers it. */
-void wire_key(char ret[25]);
-void wire_accept(const char key[25], char ret[29]);
-
-struct wire_frame_head {
-	unsigned opcode;
-	bool final;
-	size_t head_bytes;
-	uint64_t bytes; /* behind the head */
-};
-/* 1; 0: not whole yet; -1: no frame that a server may send (5.1, 5.2, 5.5). */
-int wire_parse_frame(struct slice in, struct wire_frame_head *ret);
+void wire_frame(struct buf *out, enum wshead_type type, const void *p, size_t n);
+/* A key that nobody has had. */
+void wire_key(char ret[WSHEAD_KEY + 1]);
 
 /* ---- http.c ------------------------------------------------------------------------------ */
 

@@ -35,13 +35,13 @@ take(struct outcome *o, struct wsmessage *m, const struct wsframe *f)
 	bool fault;
 	int r = 0;
 
-	if (f->type == WSFRAME_CLOSE) {
+	if (f->type == WSHEAD_CLOSE) {
 		o->code = wsframe_close_code(f->payload, &fault);
 		must(o->code >= 1000 && o->code <= 4999);
 		return -1;
 	}
-	if (f->type >= WSFRAME_CLOSE) {
-		must(f->last && f->payload.n <= WSFRAME_CONTROL_MAX);
+	if (f->type >= WSHEAD_CLOSE) {
+		must(f->last && f->payload.n <= WSHEAD_CONTROL_MAX);
 		return 0;
 	}
 	r = wsmessage_add(m, f, MAX, &text, &o->code);
