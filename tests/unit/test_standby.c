@@ -6,16 +6,20 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <check.h>
 #include <event2/event.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/util.h"
 #include "supervisor/launch_private.h"
@@ -26,6 +30,30 @@
 
 static struct uid_claim claim = UID_CLAIM_NONE;
 static struct event_base *base;
+
+/* In the place of common/clock.c: it can be put forward. */
+static uint64_t ahead_ms;
+
+static uint64_t
+now_ms(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+uint64_t
+clock_ms(void)
+{
+	return now_ms(CLOCK_MONOTONIC) + ahead_ms;
+}
+
+uint64_t
+clock_wall_ms(void)
+{
+	return now_ms(CLOCK_REALTIME);
+}
 
 struct outcome {
 	bool stood, over;
@@ -238,6 +266,62 @@ START_TEST(three_deaths_in_a_row_are_enough)
 }
 END_TEST
 
+START_TEST(after_a_minute_without_use_it_goes)
+{
+	open_for(2);
+	run("native", 0);
+	fill();
+	ahead_ms += 50000;
+	run("provider", 0); /* its minute begins now */
+	fill();
+	ck_assert_uint_eq(standby_count(true), 2);
+	ahead_ms += 9000;
+	ck_assert(run("provider", 0).stood); /* looks at the clock; not yet */
+	fill();
+	ck_assert_uint_eq(standby_count(true), 2);
+	ahead_ms += 1000;
+	run("provider", 0);
+	while (standby_count(false) > 1 || standby_count(true) < 1)
+		event_base_loop(base, EVLOOP_ONCE);
+	ck_assert(!run("native", 0).stood);
+	fill();
+	ck_assert(run("provider", 0).stood);
+	nobody_is_left();
+}
+END_TEST
+
+/* No word to them, and nobody who would kill them: each finds out by itself. */
+START_TEST(with_its_supervisor_killed_it_ends)
+{
+	int said[2], status;
+	siginfo_t si;
+	char byte;
+	pid_t pid;
+
+	ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0);
+	ck_assert_int_eq(pipe2(said, O_CLOEXEC), 0);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0) {
+		open_for(1);
+		run("native", _i == 0 ? 0 : 16);
+		fill();
+		if (standby_count(true) == 1 && write(said[1], "", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	close(said[1]);
+	ck_assert_int_eq(read(said[0], &byte, 1), 1);
+	close(said[0]);
+	ck_assert_int_eq(kill(pid, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	for (int i = 0; i < 2; i++) /* launcher and pid 1 are ours now */
+		ck_assert_int_eq(waitid(P_ALL, 0, &si, WEXITED | __WALL), 0);
+	ck_assert_int_eq(waitid(P_ALL, 0, &si, WEXITED | __WALL), -1);
+	ck_assert_int_eq(errno, ECHILD);
+}
+END_TEST
+
 /* Not of the kind, no plan, no descriptors, too many: it ends, and the next launch is cold. */
 START_TEST(a_wrong_order_ends_it_and_nothing_else)
 {
@@ -296,9 +380,12 @@ START_TEST(nothing_is_left_after_many_uses)
 	for (int i = 0; i < USES; i++) {
 		fill();
 		ck_assert(run("native", 0).stood);
-		if (i == 10)
+		if (i == 10) {
+			fill(); /* the next one has come already, or has not */
 			before = count_fds();
+		}
 	}
+	fill();
 	ck_assert_uint_eq(count_fds(), before);
 	nobody_is_left();
 }
@@ -317,6 +404,8 @@ suite(void)
 	tcase_add_loop_test(t, one_that_dies_as_it_waits_is_forgotten, 0, 2);
 	tcase_add_test(t, one_that_has_just_died_is_not_given_an_order);
 	tcase_add_test(t, three_deaths_in_a_row_are_enough);
+	tcase_add_test(t, after_a_minute_without_use_it_goes);
+	tcase_add_loop_test(t, with_its_supervisor_killed_it_ends, 0, 2);
 	tcase_add_loop_test(t, a_wrong_order_ends_it_and_nothing_else, 0, 3);
 	tcase_add_test(t, its_group_is_there_before_it_is_wanted);
 	tcase_add_test(t, nothing_is_left_after_many_uses);
