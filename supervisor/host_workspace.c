@@ -6,7 +6,9 @@
 
 #include "common/log.h"
 #include "supervisor/host_private.h"
+#include "supervisor/mapping.h"
 #include "supervisor/quota.h"
+#include "supervisor/uid.h"
 
 static void
 workspaces_tell(const struct control *c, void *arg)
@@ -67,6 +69,18 @@ check_execution(const struct host *h, const struct conf_namespace *c)
 		}
 }
 
+/* As root a workspace is root's, which no chamber may be: said now, and not to the first command.
+ * A chamber of each session serves it to its clients, whatever the configuration says. */
+static void
+check_mapping(const struct host *h)
+{
+	if (uid_is_root() && mapping_probe(h->o.run->workspaces_fd) == -EINVAL)
+		log_warn("%s lies on a file system that cannot map ids on this kernel: as root no "
+			 "chamber with a workspace will start (put the state directory on ext4, "
+			 "xfs or btrfs; on tmpfs it needs Linux 6.3)",
+		    h->o.run->workspaces);
+}
+
 int
 host_check_quota(
     int dir_fd, const char *file, const struct conf_namespace *c, char err[CONF_ERROR_MAX])
@@ -120,6 +134,7 @@ host_open_workspaces(struct host *h)
 		children_show(h->children, h->workspaces);
 		check_descriptors(h->config);
 		check_execution(h, h->config);
+		check_mapping(h);
 		return 0;
 	}
 	log_error("cannot read %s: %s", h->o.run->workspaces, strerror(errno));

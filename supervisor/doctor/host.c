@@ -62,25 +62,6 @@ probe_helper_files(struct doctor_finding *f)
 
 /* ---- state ---- */
 
-/* The part of `path` that is there already. */
-static void
-existing(const char *path, char ret[PATH_MAX])
-{
-	char *slash;
-
-	snprintf(ret, PATH_MAX, "%s", path);
-	while (access(ret, F_OK) < 0 && errno == ENOENT) {
-		slash = strrchr(ret, '/');
-		if (slash == NULL) {
-			snprintf(ret, PATH_MAX, ".");
-			return;
-		}
-		slash[slash == ret] = '\0';
-		if (slash == ret)
-			return;
-	}
-}
-
 void
 probe_run_directory(struct doctor_finding *f)
 {
@@ -90,7 +71,7 @@ probe_run_directory(struct doctor_finding *f)
 		probe_unasked(f, "needs root, and without it nobody needs it");
 		return;
 	}
-	existing("/run/caisson/uid", at);
+	probe_existing("/run/caisson/uid", at);
 	if (access(at, W_OK | X_OK) < 0)
 		probe_no(f, errno, "%s: %s", at, strerror(errno));
 	else
@@ -110,7 +91,7 @@ probe_state_directory(struct doctor_finding *f)
 		    f, ENOENT, "none is known: neither HOME nor XDG_STATE_HOME says where");
 		return;
 	}
-	existing(dir, at);
+	probe_existing(dir, at);
 	if (access(at, W_OK | X_OK) < 0 || stat(at, &st) < 0 || statvfs(at, &fs) < 0)
 		probe_no(f, errno, "%.130s: %s", at, strerror(errno));
 	else if (strcmp(at, dir) == 0 && (st.st_uid != geteuid() || st.st_mode & 022))
@@ -132,7 +113,7 @@ probe_append_only(struct doctor_finding *f)
 		probe_unasked(f, "needs root");
 		return;
 	}
-	existing(probe_state_dir, at);
+	probe_existing(probe_state_dir, at);
 	fd = open(at, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (fd < 0 || ioctl(fd, FS_IOC_GETFLAGS, &flags) < 0) {
 		probe_no(f, errno, "%.130s: %s", at, strerror(errno));
@@ -182,7 +163,7 @@ probe_workspace_quota(struct doctor_finding *f)
 		probe_unasked(f, "needs root");
 		return;
 	}
-	existing(probe_state_dir, at);
+	probe_existing(probe_state_dir, at);
 	fd = open(at, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	r = fd < 0 ? -errno : quota_probe(fd);
 	if (r == 0)

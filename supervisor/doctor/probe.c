@@ -14,6 +14,7 @@
 
 #include "common/util.h"
 #include "supervisor/children.h"
+#include "supervisor/mapping.h"
 #include "supervisor/uid.h"
 #include "worker/kernel.h"
 #include "worker/plan.h"
@@ -132,37 +133,22 @@ probe_wait(pid_t pid)
 	return status;
 }
 
-static int
-write_proc(pid_t pid, const char *name, const char *text)
+void
+probe_existing(const char *path, char ret[PATH_MAX])
 {
-	cleanup_fd int fd = -1;
-	char path[64];
-	size_t n = strlen(text);
+	char *slash;
 
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	return fd < 0 || write(fd, text, n) != (ssize_t)n ? -errno : 0;
-}
-
-int
-probe_map(pid_t pid)
-{
-	static const struct uid_range range = CHILD_UID_RANGE;
-	bool root = uid_is_root();
-	char line[64];
-	int r;
-
-	r = write_proc(pid, "setgroups", "deny");
-	if (r < 0)
-		return r;
-	snprintf(
-	    line, sizeof(line), "%u %u 1\n", PLAN_INSIDE_UID, root ? range.first : geteuid());
-	r = write_proc(pid, "uid_map", line);
-	if (r < 0)
-		return r;
-	snprintf(
-	    line, sizeof(line), "%u %u 1\n", PLAN_INSIDE_GID, root ? range.first : getegid());
-	return write_proc(pid, "gid_map", line);
+	snprintf(ret, PATH_MAX, "%s", path);
+	while (access(ret, F_OK) < 0 && errno == ENOENT) {
+		slash = strrchr(ret, '/');
+		if (slash == NULL) {
+			snprintf(ret, PATH_MAX, ".");
+			return;
+		}
+		slash[slash == ret] = '\0';
+		if (slash == ret)
+			return;
+	}
 }
 
 static _Noreturn void
@@ -207,7 +193,7 @@ probe_chamber(struct doctor_finding *f, uint64_t flags, void (*fn)(struct doctor
 		return;
 	}
 	close(gate[0]);
-	r = probe_map(pid);
+	r = mapping_write(pid);
 	if (r == 0)
 		(void)!write(gate[1], "", 1);
 	close(gate[1]);

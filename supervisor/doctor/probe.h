@@ -7,6 +7,7 @@
 #ifndef SUPERVISOR_DOCTOR_PROBE_H
 #define SUPERVISOR_DOCTOR_PROBE_H
 
+#include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -39,6 +40,9 @@ int probe_read(const char *path, char *buf, size_t cap);
 /* The number that a setting ("kernel/x") has; `none` if it is not there. */
 long probe_setting(const char *name, long none);
 
+/* The part of `path` that is there already. */
+void probe_existing(const char *path, char ret[PATH_MAX]);
+
 /* Where a namespace is refused to a user: what the machine's own settings say about it. */
 void probe_advise(struct doctor_finding *f);
 
@@ -46,9 +50,6 @@ void probe_advise(struct doctor_finding *f);
 pid_t probe_fork(void);
 /* Waits for a child of the probe's; returns its status as waitpid() has it, -1 for none. */
 int probe_wait(pid_t pid);
-
-/* Gives a process in a new user namespace its uid and gid as the launcher does; 0 or -errno. */
-int probe_map(pid_t pid);
 
 /*
  * Runs `fn` in a child made with clone3 as a chamber's pid 1 is: a user namespace, `flags`,

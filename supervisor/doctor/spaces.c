@@ -1,6 +1,7 @@
 /* Probes of namespaces and of the root that is built in them. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 
 #include "common/util.h"
 #include "supervisor/doctor/probe.h"
+#include "supervisor/mapping.h"
 #include "supervisor/uid.h"
 #include "worker/kernel.h"
 #include "worker/plan.h"
@@ -395,49 +397,37 @@ probe_proc(struct doctor_finding *f)
 
 /* ---- id-mapped mounts ---- */
 
-static void
-try_idmap(struct doctor_finding *f, int userns)
+static bool
+try_idmap(struct doctor_finding *f, int dir_fd, const char *what)
 {
-	struct mount_attr attr = { .attr_set = MOUNT_ATTR_IDMAP,
-		.userns_fd = (uint64_t)(unsigned)userns };
-	cleanup_fd int tree = open_tree(AT_FDCWD, ".", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	int r = mapping_probe(dir_fd);
 
-	if (tree < 0)
-		probe_no(f, errno, "open_tree: %s", strerror(errno));
-	else if (mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
-		probe_no(
-		    f, errno, "mount_setattr in the current directory: %s", strerror(errno));
-	else
-		probe_yes(f, "on the file system of the current directory");
+	if (r < 0)
+		probe_no(f, -r, "%.130s: %s", what, strerror(-r));
+	return r == 0;
 }
 
+/* What /app is taken from, and where the workspaces of sessions lie. */
 void
 probe_idmap(struct doctor_finding *f)
 {
-	struct clone_args a = { .flags = CLONE_NEWUSER, .exit_signal = SIGCHLD };
-	cleanup_fd int ns = -1;
-	char path[64];
-	pid_t pid;
+	cleanup_fd int fd = -1;
+	char at[PATH_MAX];
 
 	if (!uid_is_root()) {
 		probe_unasked(f, "needs root; without it the uid outside is this user's");
 		return;
 	}
-	pid = kernel_clone3(&a);
-	if (pid == 0) {
-		raise(SIGSTOP);
-		_exit(0);
-	}
-	if (pid < 0) {
-		probe_no(f, errno, "clone3: %s", strerror(errno));
+	if (!try_idmap(f, AT_FDCWD, "the current directory"))
+		return;
+	if (probe_state_dir == NULL) {
+		probe_yes(f, "on the file system of the current directory");
 		return;
 	}
-	snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
-	ns = probe_map(pid) < 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC);
-	if (ns < 0)
-		probe_no(f, errno, "a user namespace to map with: %s", strerror(errno));
-	else
-		try_idmap(f, ns);
-	kill(pid, SIGKILL);
-	probe_wait(pid);
+	probe_existing(probe_state_dir, at);
+	fd = open(at, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		probe_no(f, errno, "%.130s: %s", at, strerror(errno));
+	else if (try_idmap(f, fd, at))
+		probe_yes(f, "on the file systems of the current directory and of %.100s", at);
 }

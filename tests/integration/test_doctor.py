@@ -198,6 +198,14 @@ class Installation(Case):
         self.assertEqual((done.returncode, done.stdout), (125, b""))
         self.assertIn(b"cannot start caissond", done.stderr)
 
+    @unittest.skipUnless(real.IS_ROOT, "needs a mount, and ids are mapped by root only")
+    def test_a_state_directory_whose_file_system_cannot_map_ids(self):
+        self.state.mkdir()
+        self.doctor(before=["unshare", "-m", "sh", "-c", 'mount -t ramfs x "$0" && exec "$@"',
+                            str(self.state)])
+        self.missing("idmap", "ext4", "EINVAL")
+        self.assertIn(str(self.state), self.rows["idmap"]["detail"])
+
     def test_a_state_directory_that_others_can_write(self):
         self.state.mkdir()
         self.state.chmod(0o777)

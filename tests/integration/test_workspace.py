@@ -129,6 +129,22 @@ class Lives(Life):
         client.call("session.release", session=s, wait=True)
         wait_for(lambda: self.there() == [], "its workspace to go")
 
+    @unittest.skipUnless(os.geteuid() == 0, "ids are mapped by root only")
+    def test_a_file_system_that_cannot_map_ids_is_told_of_at_the_start(self):
+        self.state.mkdir(exist_ok=True)
+        d = Daemon(self, runner=["unshare", "-m", "sh", "-c", 'mount -t ramfs x "$0" && '
+                                 'chmod 700 "$0" && exec "$@"', self.state])
+        told = "cannot map ids on this kernel: as root no chamber with a workspace will start"
+        self.assertIn(told, d.stderr())
+        self.assertIn("put the state directory on ext4", d.stderr())
+        client = d.client()
+        event = self.command(client, self.acquire(client), "true")
+        self.assertEqual(event["type"], "failed")
+        self.assertEqual(event["body"]["cause"]["layer"], "uid")
+        d.close()
+        d = Daemon(self)
+        self.assertNotIn(told, d.stderr())
+
     def test_a_command_sees_no_more_of_us_than_what_started_it(self):
         client = Daemon(self).client()
         s = self.acquire(client)
