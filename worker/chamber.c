@@ -25,8 +25,7 @@ chamber_wait(int release_fd)
 static void
 take_identity(void)
 {
-	if (setresgid(PLAN_INSIDE_GID, PLAN_INSIDE_GID, PLAN_INSIDE_GID) < 0 ||
-	    setresuid(PLAN_INSIDE_UID, PLAN_INSIDE_UID, PLAN_INSIDE_UID) < 0)
+	if (kernel_setresgid(PLAN_INSIDE_GID) < 0 || kernel_setresuid(PLAN_INSIDE_UID) < 0)
 		die(LAYER_UID, errno);
 }
 
@@ -52,7 +51,7 @@ tie_to_supervisor(const struct plan *p)
 static int
 move_up(int fd, int above)
 {
-	int up = fcntl(fd, F_DUPFD_CLOEXEC, above);
+	int up = kernel_dup_above(fd, above);
 
 	if (up < 0)
 		die(LAYER_DESCRIPTORS, errno);
@@ -171,6 +170,10 @@ chamber_prepare(const struct plan *p)
 	confine_namespaces();
 	root_complete_proc(p);
 	confine_bounding();
+	confine_rlimits();
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		die(LAYER_NO_NEW_PRIVS, errno);
+	layer_applied(LAYER_NO_NEW_PRIVS, 1);
 }
 
 void
@@ -186,11 +189,8 @@ chamber_main(const struct order *o, bool prepared)
 	root_complete(p, o->trees);
 	confine_capabilities();
 	arrange_descriptors(o);
-	confine_rlimits(p);
+	confine_sizes(p);
 	confine_mdwe(p);
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		die(LAYER_NO_NEW_PRIVS, errno);
-	layer_applied(LAYER_NO_NEW_PRIVS, 1);
 	confine_landlock(p);
 	STOP_POINT("init.confined");
 	if (p->h->flags & PLAN_INIT)

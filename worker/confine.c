@@ -69,21 +69,25 @@ limit(int resource, uint64_t soft, uint64_t hard)
 		die(LAYER_RLIMITS, errno);
 }
 
-void
-confine_rlimits(const struct plan *p)
+struct rlimit_row {
+	int resource;
+	uint64_t soft, hard;
+};
+
+static void
+limit_all(const struct rlimit_row *rows, size_t n)
 {
-	const struct {
-		int resource;
-		uint64_t soft, hard;
-	} table[] = {
+	for (size_t i = 0; i < n; i++)
+		limit(rows[i].resource, rows[i].soft, rows[i].hard);
+}
+
+void
+confine_rlimits(void)
+{
+	static const struct rlimit_row rows[] = {
 		/* One byte is no core either, and other than 0 it also keeps the kernel from
 		 * feeding one to a program of the host (core_pattern with a pipe). */
 		{ RLIMIT_CORE, 1, 1 },
-		{ RLIMIT_NPROC, p->h->processes, p->h->processes },
-		{ RLIMIT_FSIZE, p->h->file_size, p->h->file_size },
-		{ RLIMIT_AS, p->h->address_space, p->h->address_space },
-		/* SIGXCPU first, which names the reason; SIGKILL a second later. */
-		{ RLIMIT_CPU, p->h->cpu_seconds, p->h->cpu_seconds + 1 },
 		{ RLIMIT_MEMLOCK, 64 << 10, 64 << 10 },
 		{ RLIMIT_MSGQUEUE, 0, 0 },
 		{ RLIMIT_NICE, 0, 0 },
@@ -91,8 +95,21 @@ confine_rlimits(const struct plan *p)
 		{ RLIMIT_SIGPENDING, 1024, 1024 },
 	};
 
-	for (size_t i = 0; i < countof(table); i++)
-		limit(table[i].resource, table[i].soft, table[i].hard);
+	limit_all(rows, countof(rows));
+}
+
+void
+confine_sizes(const struct plan *p)
+{
+	const struct rlimit_row rows[] = {
+		{ RLIMIT_NPROC, p->h->processes, p->h->processes },
+		{ RLIMIT_FSIZE, p->h->file_size, p->h->file_size },
+		{ RLIMIT_AS, p->h->address_space, p->h->address_space },
+		/* SIGXCPU first, which names the reason; SIGKILL a second later. */
+		{ RLIMIT_CPU, p->h->cpu_seconds, p->h->cpu_seconds + 1 },
+	};
+
+	limit_all(rows, countof(rows));
 	layer_applied(LAYER_RLIMITS, 1);
 }
 
@@ -180,7 +197,7 @@ static void
 landlock_allow(int ruleset, const char *path, uint64_t rights)
 {
 	struct landlock_path_beneath_attr a = { .allowed_access = rights };
-	int fd = open(path, O_PATH | O_CLOEXEC), ret;
+	int fd = kernel_open_path(path, 0), ret;
 
 	a.parent_fd = fd;
 	ret = fd < 0 ? -1 : kernel_landlock_add(ruleset, &a);

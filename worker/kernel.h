@@ -71,6 +71,32 @@ kernel_signal_default(int signo)
 	return (int)syscall(SYS_rt_sigaction, signo, &action, NULL, sizeof(action.mask));
 }
 
+/* With each of the next four musl makes a second call, or four around it: of use to threads, and
+ * to kernels that know no O_CLOEXEC. */
+static inline int
+kernel_open_path(const char *path, int flags)
+{
+	return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_PATH | O_CLOEXEC, 0);
+}
+
+static inline int
+kernel_dup_above(int fd, int above)
+{
+	return (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, above);
+}
+
+static inline int
+kernel_setresuid(uid_t uid)
+{
+	return (int)syscall(SYS_setresuid, uid, uid, uid);
+}
+
+static inline int
+kernel_setresgid(gid_t gid)
+{
+	return (int)syscall(SYS_setresgid, gid, gid, gid);
+}
+
 static inline int
 kernel_openat2(int dir, const char *path, uint64_t flags, uint64_t resolve)
 {

@@ -124,7 +124,7 @@ enum launch_stage {
 	STAGE_NETWORK,
 	STAGE_TIME,
 	STAGE_ROOT,
-	STAGE_STANDING, /* pid 1 is born, in its groups, and waits; only with PLAN_STAND */
+	STAGE_STANDING, /* pid 1 has done all that needs no order; only with PLAN_STAND */
 	STAGE_RUNTIME, /* with the runtime's pidfd; only with PLAN_INIT */
 	STAGE_LISTENER, /* value: number of the listener in the runtime's process, or -1 */
 	STAGE_EXEC, /* the next thing is the exec: end-of-file now means started */

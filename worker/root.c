@@ -269,7 +269,7 @@ root_complete_proc(const struct plan *p)
 void
 root_complete(const struct plan *p, const int *trees)
 {
-	cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	cleanup_fd int root = kernel_open_path("/", O_DIRECTORY);
 
 	if (root < 0)
 		die(LAYER_MOUNTS, errno);

@@ -77,7 +77,6 @@ stand_wait(struct order *o)
 {
 	const struct plan_header *stood = o->plan.h;
 
-	report(STAGE_STANDING, 0, -1);
 	STOP_POINT("launch.standing");
 	if (!order_receive(LAUNCH_FD_SOCKET, false, o))
 		_exit(1);
@@ -107,6 +106,7 @@ chamber_stand(struct order *o, int gate_fd)
 		_exit(1);
 	chamber_wait(STAND_FD_GATE);
 	chamber_prepare(&o->plan);
+	report(STAGE_STANDING, 0, -1);
 	STOP_POINT("init.standing");
 	if (!order_receive(STAND_FD_GATE, true, o))
 		_exit(1);

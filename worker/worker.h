@@ -111,7 +111,8 @@ int root_proc(unsigned attr);
 /* confine.c: the layers that follow, each of which cannot be taken back. */
 void confine_groups(const struct plan *p); /* in the launcher, where they may be dropped */
 void confine_namespaces(void); /* names, and no further user namespaces */
-void confine_rlimits(const struct plan *p);
+void confine_rlimits(void); /* those that no plan decides */
+void confine_sizes(const struct plan *p); /* the others; with them the layer holds */
 /*
  * The one limit that is the program's alone.  Without root all chambers are one user's, and who
  * hands a descriptor on may be refused for what that user's chambers have under way: the limit
