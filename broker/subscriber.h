@@ -17,7 +17,13 @@
 
 struct client;
 
-#define SUBSCRIBERS_MAX	  16 /* of one operation */
+/*
+ * Of one operation.  No key of a configuration: those who may attach are its owner's clients and
+ * operators, so that no other principal is kept out; each may hold back a window of memory and
+ * costs the loop a walk per event, so that one operation can cost all others no more than 4 MiB;
+ * and who wants its events in more places has one reader hand them on.
+ */
+#define SUBSCRIBERS_MAX	  16
 #define SUBSCRIPTIONS_MAX 64 /* of one client */
 /* bytes that wait for a client, and no more events join them */
 #define SUBSCRIBER_WINDOW (256u << 10)
