@@ -34,6 +34,7 @@ broker_init(struct broker *b, int control_fd)
 	RB_INIT(&b->workspaces);
 	TAILQ_INIT(&b->clients);
 	TAILQ_INIT(&b->shared);
+	TAILQ_INIT(&b->providers);
 	TAILQ_INIT(&b->issues);
 	TAILQ_INIT(&b->revocations);
 	TAILQ_INIT(&b->releases);

@@ -127,6 +127,7 @@ struct broker {
 	bool settled;
 	bool late; /* what is not on record by now never will be */
 	TAILQ_HEAD(, shared) shared; /* of each configuration that something began under */
+	TAILQ_HEAD(, child) providers; /* in them, and those that go */
 	TAILQ_HEAD(, session) sessions;
 	RB_HEAD(session_tree, session) session_tree; /* the same, by number */
 	RB_HEAD(worker_tree, child) workers; /* theirs, and those that rest, by their number */

@@ -26,7 +26,6 @@ struct late;
 struct link;
 struct sandbox;
 struct session;
-struct shared;
 
 /* bytes a provider has not read, before it gets more calls */
 #define PROVIDER_QUEUE_MAX  (1u << 20)
@@ -61,9 +60,8 @@ struct lane {
 struct child {
 	struct broker *broker;
 	struct session *session; /* NULL: a shared provider, or a worker that rests */
-	struct shared *shared; /* then: which it is one of */
-	/* its operation's; of a shared provider its own; a worker holds it, and it may be
-	 * another than its operation's, which makes the same of its runtime */
+	/* its operation's; a worker holds it, and it may be another than its operation's, which
+	 * makes the same of its runtime; so does a shared provider (shared.h) */
 	struct config *config;
 	uint64_t number; /* its session's; of one that is in none, one of its own */
 	uint64_t workspace; /* that its chamber may show; 0: none */
@@ -92,6 +90,8 @@ struct child {
 	/* its link is at its end, and its exit is not reported: killed then; 0: neither */
 	uint64_t half_at_ms;
 	/* shared ones only */
+	unsigned nsets; /* that it is in; in none: it goes */
+	TAILQ_ENTRY(child) of_all; /* broker.providers */
 	bool wanted; /* to be made when its pause is over */
 	uint32_t pause_ms;
 	uint64_t again_at_ms; /* not made before; 0: at once */

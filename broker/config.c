@@ -286,6 +286,14 @@ config_hold(struct config *c)
 	return c;
 }
 
+/* A row of `by` and the one of its id in `c`: the later one knows since when it has been so. */
+static bool
+is_the_same(const struct config *by, uint64_t by_since, const struct config *c, uint64_t since)
+{
+	return by->generation > c->generation ? by_since <= c->generation
+					      : since <= by->generation;
+}
+
 bool
 config_same_runtime(
     const struct config *by, uint32_t index, const struct config *c, uint32_t *ret)
@@ -298,9 +306,25 @@ config_same_runtime(
 	if (i == c->nruntimes)
 		return false;
 	*ret = i;
-	/* The later one knows since when it has been so. */
-	return by->generation > c->generation ? r->since <= c->generation
-					      : c->runtimes[i].since <= by->generation;
+	return is_the_same(by, r->since, c, c->runtimes[i].since);
+}
+
+bool
+config_same_provider(
+    const struct config *by, uint32_t index, const struct config *c, uint32_t *ret)
+{
+	const struct config_provider *p = &by->providers[index];
+	uint32_t i = 0;
+
+	while (i < c->nproviders && strcmp(c->providers[i].id, p->id) != 0)
+		i++;
+	if (i == c->nproviders)
+		return false;
+	*ret = i;
+	/* What its places are counted by is the same, whatever is said. */
+	return c->providers[i].shared == p->shared &&
+	    c->providers[i].concurrency == p->concurrency &&
+	    is_the_same(by, p->since, c, c->providers[i].since);
 }
 
 void

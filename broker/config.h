@@ -142,6 +142,9 @@ uint32_t config_users(const struct config *c);
  */
 bool config_same_runtime(
     const struct config *by, uint32_t index, const struct config *c, uint32_t *ret);
+/* Likewise of its provider `index`. */
+bool config_same_provider(
+    const struct config *by, uint32_t index, const struct config *c, uint32_t *ret);
 /* Is the namespace of the tool, which may be another configuration's, enabled in `c`? */
 bool config_is_enabled(const struct config *c, const struct config_tool *tool);
 /* The tool of that name; NULL if there is none. */

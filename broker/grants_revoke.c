@@ -52,7 +52,7 @@ struct revoking {
 
 static void
 name_call(
-    struct waiter *w, const char *operation, const char *call, const struct config_tool *tool)
+    struct waiter *w, const char *operation, const char *call, const char *tool)
 {
 	if (w->dispatched.n > DISPATCHED_MAX) {
 		w->omitted++;
@@ -64,7 +64,7 @@ name_call(
 	pack_str(&w->dispatched, "call");
 	pack_str(&w->dispatched, call);
 	pack_str(&w->dispatched, "tool");
-	pack_str(&w->dispatched, tool->name);
+	pack_str(&w->dispatched, tool);
 	w->ndispatched++;
 }
 
@@ -88,7 +88,7 @@ name_calls_of(struct waiter *w, const struct session *s, const struct grant *g)
 	TAILQ_FOREACH (c, &s->operation->calls, link)
 		if (c->state == CALL_DISPATCHED &&
 		    grant_set_within(s->broker->grant_set, c->grant, g))
-			name_call(w, c->operation->id, c->id, c->tool);
+			name_call(w, c->operation->id, c->id, c->tool->name);
 	for (size_t i = 0; s->providers != NULL && i < config->nproviders; i++)
 		name_late(w, &s->providers[i], g);
 }

@@ -26,7 +26,7 @@
 static struct lane *
 lane_of(const struct call *c)
 {
-	return &c->operation->session->lanes[c->provider->index];
+	return &c->operation->session->lanes[c->tool->provider];
 }
 
 void
@@ -172,11 +172,12 @@ void
 place_keep_late(const struct call *c)
 {
 	struct child *p = c->provider;
+	size_t name = strlen(c->tool->name) + 1;
 	struct late *l;
 
 	if (p->link == NULL) /* nothing comes from it */
 		return;
-	l = calloc(1, sizeof *l);
+	l = calloc(1, sizeof *l + name);
 	if (l == NULL || record_call_common(&l->fields, c) < 0) {
 		log_warn("out of memory: a late answer will have no name");
 		if (l != NULL)
@@ -186,11 +187,11 @@ place_keep_late(const struct call *c)
 	}
 	memcpy(l->operation, c->operation->id, sizeof l->operation);
 	memcpy(l->call, c->id, sizeof l->call);
-	l->tool = c->tool;
+	memcpy(l->tool, c->tool->name, name);
 	l->grant = c->grant;
 	l->grant->users++;
 	l->msgid = c->provider_msgid;
-	l->lost_at_ms = p->broker->now_ms + p->config->kill_grace_ms;
+	l->lost_at_ms = p->broker->now_ms + c->operation->config->kill_grace_ms;
 	TAILQ_INSERT_TAIL(&p->late, l, entry);
 	provider_arm(p);
 }
@@ -233,11 +234,13 @@ uint64_t
 place_lost_at(const struct child *p)
 {
 	const struct late *l;
+	uint64_t at = 0;
 
+	/* The grace is that of the configuration which each began under. */
 	TAILQ_FOREACH (l, &p->late, entry)
-		if (!l->lost)
-			return l->lost_at_ms; /* the grace is one for all: the first is first */
-	return 0;
+		if (!l->lost && (at == 0 || l->lost_at_ms < at))
+			at = l->lost_at_ms;
+	return at;
 }
 
 void

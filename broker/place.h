@@ -12,17 +12,15 @@
 #include "broker/child.h"
 
 struct call;
-struct config_tool;
 struct grant;
 
 /*
  * What is left of a call whose operation is over, at a provider that has not answered: enough
- * to name its answer, and for whoever asks what may still happen.  Session, operation and call
- * may be gone.
+ * to name its answer, and for whoever asks what may still happen.  Session, operation, call and
+ * the configuration with the tool may be gone.
  */
 struct late {
 	char operation[40], call[40];
-	const struct config_tool *tool;
 	struct grant *grant; /* held */
 	/* private */
 	uint32_t msgid;
@@ -30,6 +28,7 @@ struct late {
 	bool lost;
 	struct fields fields;
 	TAILQ_ENTRY(late) entry; /* child.late */
+	char tool[]; /* its name */
 };
 
 void lane_init(struct lane *l);

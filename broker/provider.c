@@ -61,6 +61,8 @@ provider_arm(struct child *p)
 		earlier(&at, p->hello_by_ms);
 		earlier(&at, p->stop_at_ms);
 		earlier(&at, place_lost_at(p));
+		if (shared_is_left(p))
+			at = p->broker->now_ms;
 	} else {
 		session_arm(p->session);
 	}
@@ -120,6 +122,10 @@ provider_on_alarm(void *arg)
 	struct child *p = arg;
 
 	broker_tick(p->broker);
+	if (is_shared(p) && shared_is_left(p)) {
+		shared_reap(p);
+		return;
+	}
 	if (is_due(&p->half_at_ms, p->broker->now_ms))
 		child_kill(p); /* without a link it can do nothing more */
 	if (is_shared(p))
@@ -203,7 +209,7 @@ provider_gone(struct child *p, bool for_good)
 	    p, for_good || (is_shared(p) && p->starts >= PROVIDER_STARTS_MAX));
 	provider_arm(p);
 	if (is_shared(p))
-		shared_on_gone(p->shared);
+		broker_check_settled(p->broker);
 }
 
 void

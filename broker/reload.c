@@ -163,8 +163,8 @@ reload_on_record(void *arg, bool ok)
 	b->replaced = NULL;
 	control_tell(b, &taken);
 	sandboxes_on_taken(b);
+	shared_on_taken(b);
 	reload_release(b, before);
-	shared_retire(b);
 	STOP_POINT("broker.reload_told");
 }
 
@@ -182,6 +182,7 @@ reload_apply(struct broker *b, struct config *next)
 	reload_set_stall(b);
 	feeds_on_config(b->feeds);
 	sandboxes_on_config(b);
+	shared_on_config(b);
 	record_init(&r, b, NULL, "configuration.reloaded");
 	snprintf(detail, sizeof detail, "%zu runtimes, %zu providers, %zu tools, %zu grants",
 	    next->nruntimes, next->nproviders, next->ntools, next->ngrants);

@@ -36,7 +36,7 @@ child_find(struct broker *b, const struct control *c)
 	}
 	s = session_find(b, c->session);
 	if (s == NULL)
-		return shared_find(b, c->session, c->index);
+		return shared_find(b, c->session);
 	return c->index < s->operation->config->nproviders ? &s->providers[c->index] : NULL;
 }
 

@@ -7,105 +7,176 @@
 #include "broker/provider.h"
 #include "broker/session_private.h"
 
+/*
+ * A provider is in the set of each configuration that makes it as it is, and goes when it is in
+ * none.  It holds the newest of them that the supervisor knows, which orders about it name.
+ */
+
 struct shared {
 	struct broker *broker;
 	struct config *config; /* held */
 	unsigned sessions;
-	struct child *v; /* one per configured provider; CHILD_ABSENT if it is not shared */
-	struct alarm alarm; /* frees it: nothing is freed from below a callback of its own */
+	struct child **v; /* one per configured provider; NULL if it is not shared */
 	TAILQ_ENTRY(shared) entry; /* broker.shared */
 };
 
-/* Its configuration is the caller's to release. */
-static void
-shared_destroy(struct shared *set)
-{
-	TAILQ_REMOVE(&set->broker->shared, set, entry);
-	for (size_t i = 0; i < set->config->nproviders; i++)
-		provider_finish(&set->v[i]);
-	alarm_clear(&set->alarm);
-	free(set->v);
-	free(set);
-}
-
-static bool
-is_retired(const struct shared *set)
-{
-	return set->sessions == 0 && set->config != set->broker->config;
-}
-
-/* True if none is left. */
-static bool
-shared_stop(struct shared *set)
-{
-	bool gone = true;
-
-	for (size_t i = 0; i < set->config->nproviders; i++) {
-		provider_stop(&set->v[i]);
-		gone &= child_is_gone(&set->v[i]);
-	}
-	return gone;
-}
+/* ---- one of them ---------------------------------------------------------------------- */
 
 static void
-shared_on_alarm(void *arg)
+member_destroy(struct child *p)
 {
-	struct shared *set = arg;
-	struct broker *b = set->broker;
-	struct config *config = set->config;
+	TAILQ_REMOVE(&p->broker->providers, p, of_all);
+	provider_finish(p);
+	free(p);
+}
 
-	broker_tick(b);
-	if (!is_retired(set) || !shared_stop(set))
-		return;
-	shared_destroy(set);
+/* NULL if memory is out. */
+static struct child *
+member_create(struct broker *b, struct config *config, uint32_t index)
+{
+	struct child *p = malloc(sizeof *p);
+
+	if (p == NULL)
+		return NULL;
+	provider_init(p, b, config_hold(config), index);
+	p->number = b->next_session++;
+	TAILQ_INSERT_TAIL(&b->providers, p, of_all);
+	return p;
+}
+
+bool
+shared_is_left(const struct child *p)
+{
+	return p->nsets == 0 && child_is_gone(p);
+}
+
+void
+shared_reap(struct child *p)
+{
+	struct broker *b = p->broker;
+	struct config *config = p->config;
+
+	member_destroy(p);
 	reload_release(b, config);
 }
 
 static void
-look_soon(struct shared *set)
+member_leave(struct child *p)
 {
-	if (is_retired(set))
-		alarm_set(set->broker->alarms, &set->alarm, set->broker->now_ms);
+	if (p == NULL || --p->nsets > 0)
+		return;
+	provider_stop(p);
+	provider_arm(p);
 }
 
 struct child *
-shared_provider(struct shared *set, uint32_t index)
+shared_find(struct broker *b, uint64_t number)
 {
-	return &set->v[index];
-}
+	struct child *p;
 
-struct child *
-shared_find(struct broker *b, uint64_t number, uint32_t index)
-{
-	struct shared *set;
-
-	TAILQ_FOREACH (set, &b->shared, entry)
-		if (index < set->config->nproviders && set->v[index].number == number)
-			return &set->v[index];
-	return NULL;
+	TAILQ_FOREACH (p, &b->providers, of_all)
+		if (p->number == number)
+			break;
+	return p;
 }
 
 const struct child *
 shared_next(struct broker *b, const struct child *p)
 {
-	struct shared *set = p != NULL ? p->shared : TAILQ_FIRST(&b->shared);
-	size_t i = p != NULL ? p->index + 1 : 0;
-
-	for (; set != NULL; set = TAILQ_NEXT(set, entry), i = 0)
-		if (i < set->config->nproviders)
-			return &set->v[i];
-	return NULL;
+	return p != NULL ? TAILQ_NEXT(p, of_all) : TAILQ_FIRST(&b->providers);
 }
 
 const struct child *
 shared_find_named(struct broker *b, uint64_t number, struct slice id)
 {
-	const struct child *p;
+	const struct child *p = shared_find(b, number);
 
-	for (p = shared_next(b, NULL); p != NULL; p = shared_next(b, p))
-		if (p->number == number && slice_is(id, child_provider(p)->id))
-			return p;
-	return NULL;
+	return p != NULL && slice_is(id, child_provider(p)->id) ? p : NULL;
+}
+
+/* ---- sets ----------------------------------------------------------------------------- */
+
+struct child *
+shared_provider(struct shared *set, uint32_t index)
+{
+	return set->v[index];
+}
+
+/* One that is there, and that `config` makes as it is. */
+static struct child *
+find_same(struct broker *b, const struct config *config, uint32_t index)
+{
+	struct child *p;
+	uint32_t at;
+
+	TAILQ_FOREACH (p, &b->providers, of_all)
+		if (p->nsets > 0 &&
+		    config_same_provider(p->config, p->index, config, &at) && at == index)
+			break;
+	return p;
+}
+
+static void
+shared_destroy(struct shared *set)
+{
+	struct broker *b = set->broker;
+	struct config *config = set->config;
+
+	TAILQ_REMOVE(&b->shared, set, entry);
+	for (size_t i = 0; i < config->nproviders; i++)
+		member_leave(set->v[i]);
+	free(set->v);
+	free(set);
+	reload_release(b, config);
+}
+
+static void
+look(struct shared *set)
+{
+	if (set->sessions == 0 && set->config != set->broker->config)
+		shared_destroy(set);
+}
+
+/* Orders about those of the set name its configuration from now on, if they may. */
+static void
+go_over(struct shared *set)
+{
+	struct broker *b = set->broker;
+	struct config *before;
+	struct child *p;
+
+	/* Before the supervisor has been told so it knows the configuration of before alone. */
+	if (set->config != b->config || b->replaced != NULL)
+		return;
+	for (uint32_t i = 0; i < set->config->nproviders; i++) {
+		p = set->v[i];
+		if (p == NULL || p->config == set->config)
+			continue;
+		before = p->config;
+		p->config = config_hold(set->config);
+		p->index = i;
+		reload_release(b, before);
+	}
+}
+
+static bool
+fill(struct shared *set)
+{
+	const struct config *c = set->config;
+	struct child *p;
+
+	for (uint32_t i = 0; i < c->nproviders; i++) {
+		if (!c->providers[i].shared)
+			continue;
+		p = find_same(set->broker, c, i);
+		if (p == NULL)
+			p = member_create(set->broker, set->config, i);
+		if (p == NULL)
+			return false;
+		p->nsets++;
+		set->v[i] = p;
+	}
+	return true;
 }
 
 static struct shared *
@@ -115,20 +186,19 @@ shared_create(struct broker *b, struct config *config)
 
 	if (set == NULL)
 		return NULL;
-	set->v = calloc(config->nproviders + 1, sizeof *set->v);
+	set->v = calloc(config->nproviders + 1, sizeof(*set->v));
 	if (set->v == NULL) {
 		free(set);
 		return NULL;
 	}
 	set->broker = b;
 	set->config = config_hold(config);
-	set->alarm = (struct alarm){ .fn = shared_on_alarm, .arg = set };
-	for (size_t i = 0; i < config->nproviders; i++) {
-		provider_init(&set->v[i], b, config, (uint32_t)i);
-		set->v[i].shared = set;
-		set->v[i].number = b->next_session++;
-	}
 	TAILQ_INSERT_TAIL(&b->shared, set, entry);
+	if (!fill(set)) {
+		shared_destroy(set);
+		return NULL;
+	}
+	go_over(set);
 	return set;
 }
 
@@ -151,55 +221,71 @@ void
 shared_leave(struct shared *set)
 {
 	set->sessions--;
-	look_soon(set);
+	look(set);
+}
+
+/* ---- another configuration ------------------------------------------------------------- */
+
+void
+shared_on_config(struct broker *b)
+{
+	/* Without memory for it they are made anew, as if nothing were as it was. */
+	if (!TAILQ_EMPTY(&b->shared))
+		shared_create(b, b->config);
 }
 
 void
-shared_on_gone(struct shared *set)
+shared_on_taken(struct broker *b)
 {
-	look_soon(set);
-	broker_check_settled(set->broker);
+	struct shared *set, *next;
+
+	TAILQ_FOREACH_SAFE (set, &b->shared, entry, next) {
+		go_over(set);
+		look(set);
+	}
 }
 
-void
-shared_retire(struct broker *b)
-{
-	struct shared *set;
-
-	TAILQ_FOREACH (set, &b->shared, entry)
-		look_soon(set);
-}
+/* ---- the end -------------------------------------------------------------------------- */
 
 bool
 shared_stop_all(struct broker *b)
 {
-	struct shared *set;
+	struct child *p;
 	bool gone = true;
 
-	TAILQ_FOREACH (set, &b->shared, entry)
-		gone &= shared_stop(set);
+	TAILQ_FOREACH (p, &b->providers, of_all) {
+		provider_stop(p);
+		gone &= child_is_gone(p);
+	}
 	return gone;
 }
 
 void
 shared_orphan_all(struct broker *b)
 {
-	struct shared *set;
+	struct child *p;
 
-	TAILQ_FOREACH (set, &b->shared, entry)
-		for (size_t i = 0; i < set->config->nproviders; i++)
-			provider_orphan(&set->v[i]);
+	TAILQ_FOREACH (p, &b->providers, of_all)
+		provider_orphan(p);
 }
 
 void
 shared_finish_all(struct broker *b)
 {
 	struct shared *set;
+	struct child *p;
 
+	/* The supervisor need not hear of their configurations any more. */
 	while ((set = TAILQ_FIRST(&b->shared)) != NULL) {
-		struct config *config = set->config;
+		TAILQ_REMOVE(&b->shared, set, entry);
+		config_release(set->config);
+		free(set->v);
+		free(set);
+	}
+	while ((p = TAILQ_FIRST(&b->providers)) != NULL) {
+		struct config *config = p->config;
 
-		shared_destroy(set);
-		config_release(config); /* the supervisor need not hear of it any more */
+		member_destroy(p);
+		config_release(config);
 	}
 }

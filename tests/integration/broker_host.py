@@ -81,7 +81,7 @@ INVOKE = ({"id": "run", "subject": "agent:test", "issuer": "human:op", "namespac
 
 
 def config_frames(tools=(), grants=(), runtimes=None, concurrency=100, shared=False,
-                  invoke=True, ceiling=(), principals=(), **broker):
+                  invoke=True, ceiling=(), principals=(), providers=None, **broker):
     rows = [("config.broker", {
         "namespace": "default", "authority": "human:op", "owner": "human:op",
         "purpose": "test", "key": b"k" * 32, "durability": "full", "revocation": "immediate",
@@ -91,7 +91,8 @@ def config_frames(tools=(), grants=(), runtimes=None, concurrency=100, shared=Fa
         {"id": "test", "version": "1", "kind": "turn"},
         {"id": "command", "version": "1", "kind": "command"}]]
     rows += [("config.principal", p) for p in principals]
-    rows += [("config.provider", {"id": "p", "shared": shared, "concurrency": concurrency})]
+    rows += [("config.provider", p) for p in providers or [
+        {"id": "p", "shared": shared, "concurrency": concurrency}]]
     rows += [("config.tool", t) for t in tools]
     rows += [("config.ceiling", {})] if ceiling else []
     rows += [("config.capability", c) for c in ceiling]
@@ -281,9 +282,9 @@ class Host:
             elif c["verb"] == KILL:
                 self.kills.append(c)
                 for child in list(self.children):
-                    # A worker that went over to another configuration has another index there.
+                    # What went over to another configuration has another index there.
                     if all(child.key[k] == c[k] for k in child.key
-                           if k != "index" or c["kind"] == PROVIDER):
+                           if k != "index" or self.is_of_session(child)):
                         child.killed.set()
                         child.finish(x_kind=SIGNALED, x_status=9, x_cause=c["cause"])
             elif c["verb"] == SIGNAL:
@@ -305,6 +306,13 @@ class Host:
                 self.wanted.append(c["index"])
                 if self.auto_segment:
                     self.give_segment(c["index"])
+
+    def is_of_session(self, provider):
+        """Is it one of the providers that a session has for itself?"""
+        number = provider.key["session"]
+        return provider.key["kind"] == PROVIDER and any(
+            child.key["session"] == number for child in self.children
+            if child.key["kind"] != PROVIDER)
 
     def spawn(self, c):
         Child(self, c, self.functions[c["kind"]])

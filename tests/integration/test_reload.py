@@ -490,9 +490,11 @@ class Stops(Case):
         for point in ("received", "applied", "durable", "told"):
             with self.subTest(point=point):
                 self.data = self.start_with()
+                self.data["providers"][0]["scope"] = "shared"
                 self.write()
                 d = self.daemon(f"broker.reload_{point}")
                 turn = Turn(self, d)
+                self.assertTrue(turn.read())
                 self.data["grants"] = [grant("more")]
                 self.write()
                 line = self.hang_up(d)

@@ -242,6 +242,84 @@ START_TEST(since_when_is_said_of_each_row_and_never_of_the_future)
 }
 END_TEST
 
+/* The draft's as of `generation`; the lists are JSON. */
+static struct config *
+read_aged(uint64_t generation, const char *runtimes, const char *providers)
+{
+	struct draft *d = draft_create();
+	struct config *c;
+
+	d->broker.has_generation = true;
+	d->broker.generation = generation;
+	d->broker.has_runtimesSince = d->broker.has_providersSince = true;
+	d->broker.runtimesSince = json_value(&d->more, runtimes);
+	d->broker.providersSince = json_value(&d->namespaces, providers);
+	c = read_draft(d);
+	draft_destroy(d);
+	return c;
+}
+
+START_TEST(what_makes_the_same_processes_is_found_from_either_side)
+{
+	static const struct {
+		uint64_t later;
+		const char *since; /* of both rows */
+		bool same[2];
+	} cases[] = {
+		{ 3, "[0,0]", { true, true } },
+		{ 3, "[2,1]", { true, true } }, /* since the earlier one, which is 2 */
+		{ 3, "[3,2]", { false, true } },
+		{ 9, "[3,9]", { false, false } }, /* it was another in between */
+	};
+	struct config *before = read_aged(2, "[2,2]", "[2,2]"), *c;
+	uint32_t at;
+
+	for (size_t n = 0; n < countof(cases); n++) {
+		c = read_aged(cases[n].later, cases[n].since, cases[n].since);
+		for (uint32_t i = 0; i < 2; i++) {
+			bool same = cases[n].same[i];
+
+			ck_assert_int_eq(config_same_runtime(before, i, c, &at), same);
+			ck_assert_int_eq(config_same_runtime(c, i, before, &at), same);
+			ck_assert_int_eq(config_same_provider(before, i, c, &at), same);
+			ck_assert_int_eq(config_same_provider(c, i, before, &at), same);
+			ck_assert_uint_eq(at, i);
+		}
+		config_release(c);
+	}
+	config_release(before);
+}
+END_TEST
+
+START_TEST(rows_are_the_same_by_id_wherever_they_stand)
+{
+	struct config *a = read_aged(0, "[0,0]", "[0,0]"), *b = read_aged(1, "[0,0]", "[0,0]");
+	struct config_provider p = b->providers[0];
+	struct config_runtime r = b->runtimes[0];
+	uint32_t at = 7;
+
+	b->providers[0] = b->providers[1];
+	b->providers[1] = p;
+	b->runtimes[0] = b->runtimes[1];
+	b->runtimes[1] = r;
+	ck_assert(config_same_provider(a, 0, b, &at));
+	ck_assert_uint_eq(at, 1);
+	ck_assert(config_same_runtime(a, 1, b, &at));
+	ck_assert_uint_eq(at, 0);
+	/* Places are counted by these, so that no word of a supervisor's counts for more. */
+	b->providers[1].concurrency++;
+	ck_assert(!config_same_provider(a, 0, b, &at));
+	b->providers[1].concurrency--;
+	b->providers[1].shared = !b->providers[1].shared;
+	ck_assert(!config_same_provider(a, 0, b, &at));
+	b->providers[1].id = b->runtimes[1].id = "nowhere";
+	ck_assert(!config_same_provider(a, 0, b, &at));
+	ck_assert(!config_same_runtime(a, 0, b, &at));
+	config_release(a);
+	config_release(b);
+}
+END_TEST
+
 START_TEST(an_empty_configuration_is_one)
 {
 	struct draft *d = draft_create();
@@ -344,6 +422,8 @@ main(void)
 	tcase_add_test(good, tools_are_found_by_their_whole_name);
 	tcase_add_test(good, what_has_long_been_so_is_told_and_changes_no_digest);
 	tcase_add_test(good, since_when_is_said_of_each_row_and_never_of_the_future);
+	tcase_add_test(good, what_makes_the_same_processes_is_found_from_either_side);
+	tcase_add_test(good, rows_are_the_same_by_id_wherever_they_stand);
 	tcase_add_test(good, an_empty_configuration_is_one);
 	tcase_add_test(good, a_ceiling_stands_before_grants_or_behind_them);
 	tcase_add_test(good, a_second_reader_begins_at_the_beginning);
