@@ -69,8 +69,8 @@ check_execution(const struct host *h, const struct conf_namespace *c)
 		}
 }
 
-/* As root a workspace is root's, which no chamber may be: said now, and not to the first command.
- * A chamber of each session serves it to its clients, whatever the configuration says. */
+/* As root a workspace is root's, which no chamber may be: said now, and not to the first
+ * command.  A chamber of each session serves it to its clients, whatever is configured. */
 static void
 check_mapping(const struct host *h)
 {
