@@ -206,6 +206,23 @@ class Requests(Lab):
         with self.assertRaises(KeyError), box:
             raise KeyError  # and not what came of the release
 
+    def test_a_name_stays_one_part_of_a_path(self):
+        def script(c):
+            self.assertEqual(c.request().path, BASE + "/a%2F..%2Fb%3Fc%23d%0D%0A")
+            c.answer(200, SANDBOX)
+
+        client = self.client(script)
+        client.sandbox("shell", "a/../b?c#d\r\n")
+        for name in ("", ".", "..", "\ud800", 5, None):
+            with self.subTest(name):
+                for ask in (lambda n=name: client.sandbox("shell", n),
+                            lambda n=name: client.sandbox(n, "s-1"),
+                            lambda n=name: client.acquire(n)):
+                    with self.assertRaises(api.UsageError):
+                        ask()
+        with self.assertRaises(api.UsageError):
+            client.acquire("shell", idempotency_key=5)
+
     def test_only_a_gateway_of_this_machine_goes_without_tls(self):
         for url in ("http://example.com", "http://10.0.0.1:80", "ftp://localhost", "localhost",
                     "https://", "https://h/path", "https://u:p@h", "https://h?x", "https://h:99999",

@@ -18,8 +18,22 @@ READ_MAX = 1 << 20  # bytes of a file in one answer
 
 
 def query(**parameters: Any) -> str:
+    """Of what is not None; UsageError for text that has no UTF-8."""
     given = {name: value for name, value in parameters.items() if value is not None}
-    return "?" + urlencode(given, quote_via=quote, safe="") if given else ""
+    try:
+        return "?" + urlencode(given, quote_via=quote, safe="") if given else ""
+    except UnicodeEncodeError as e:
+        raise UsageError(f"no UTF-8: {e}") from None
+
+
+def segment(name: str) -> str:
+    """A name as one part of a path, which no one on the way takes for another: UsageError."""
+    try:
+        if name not in ("", ".", ".."):
+            return quote(name, safe="")
+    except (TypeError, UnicodeEncodeError):
+        pass
+    raise UsageError(f"{name!r}: no name that a path can hold")
 
 
 def page_of(answer: Answer, name: str) -> Tuple[List[Dict[str, Any]], Optional[str]]:
@@ -58,7 +72,7 @@ class Gateway:
 
 def base_of(namespace: str, runtime: str) -> str:
     """The path of a runtime's sandboxes."""
-    return f"/v1/namespaces/{quote(namespace, safe='')}/runtimes/{quote(runtime, safe='')}/sessions"
+    return f"/v1/namespaces/{segment(namespace)}/runtimes/{segment(runtime)}/sessions"
 
 
 def _milliseconds(seconds: Optional[float]) -> Optional[int]:
@@ -82,11 +96,11 @@ class Described:
         self.runtime = runtime
         self._take(info)
         self.id: str = info["id"]
-        self._path = f"{base}/{quote(self.id, safe='')}"
+        self._path = f"{base}/{segment(self.id)}"
 
     def _take(self, info: Dict[str, Any]) -> Dict[str, Any]:
         lease = info.get("leaseMs")
-        if not isinstance(info.get("id"), str) or not info["id"] or \
+        if not isinstance(info.get("id"), str) or info["id"] in ("", ".", "..") or \
                 not (lease is None or (type(lease) is int and lease > 0)):
             raise ProtocolError("an answer that is no sandbox")
         self.info = info
@@ -101,7 +115,7 @@ class Described:
                                   wait="true" if wait else None)
 
     def _operation_path(self, id: str) -> str:
-        return f"{self._path}/operations/{quote(id, safe='')}"
+        return f"{self._path}/operations/{segment(id)}"
 
 
 # ---- files -------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ def request(method: str, path: str, headers: Mapping[str, str],
         sent["Content-Length"] = str(len(data))
     head = [f"{method} {path} HTTP/1.1"]
     for name, value in sent.items():
-        if not value.isascii() or not value.isprintable():
+        if not isinstance(value, str) or not value.isascii() or not value.isprintable():
             raise UsageError(f"{name}: expected printable ASCII")
         head.append(f"{name}: {value}")
     return ("\r\n".join(head) + "\r\n\r\n").encode() + data

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from typing import Any, Dict, Iterator, Optional, Tuple
-from urllib.parse import quote
 
 from ._calls import (Described, Entry, Gateway, Page, Reading, acquisition, base_of, entry_of,
-                     page_of, query)
+                     page_of, query, segment)
 from ._http import Http
 from .errors import CaissonError, NotFound
 from .session import Session
@@ -56,7 +55,7 @@ class Client:
     def sandbox(self, runtime: str, id: str) -> Sandbox:
         """One that was acquired before."""
         base = base_of(self.namespace, runtime)
-        answer = self._http.call("GET", f"{base}/{quote(id, safe='')}")
+        answer = self._http.call("GET", f"{base}/{segment(id)}")
         return Sandbox(self._http, base, runtime, answer.json())
 
     def sandboxes(self, runtime: str, page: Optional[int] = None) -> Iterator[Sandbox]:

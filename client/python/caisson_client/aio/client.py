@@ -5,10 +5,9 @@ from __future__ import annotations
 import collections
 from typing import (Any, AsyncIterator, Callable, Coroutine, Deque, Dict, Generator, Generic,
                     Optional, Tuple, TypeVar)
-from urllib.parse import quote
 
 from .._calls import (Described, Entry, Gateway, Page, Reading, acquisition, base_of, entry_of,
-                      page_of, query)
+                      page_of, query, segment)
 from ..errors import CaissonError, NotFound
 from ._http import Http
 from .session import Session
@@ -100,7 +99,7 @@ class Client:
 
     def sandbox(self, runtime: str, id: str) -> Opening[Sandbox]:
         """One that was acquired before."""
-        return Opening(self._sandbox("GET", runtime, f"/{quote(id, safe='')}"))
+        return Opening(self._sandbox("GET", runtime, f"/{segment(id)}"))
 
     async def _sandbox(self, method: str, runtime: str, rest: str, *asked: Any) -> Sandbox:
         base = base_of(self.namespace, runtime)
