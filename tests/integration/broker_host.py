@@ -74,6 +74,9 @@ def grant(id, path, actions, **members):
               "actions": actions}])
 
 
+READ, WRITE = tool("files.read"), tool("files.write", "write", action="write")
+DOCS = grant("g-docs", ["docs"], ["read"])
+
 INVOKE = ({"id": "run", "subject": "agent:test", "issuer": "human:op", "namespace": "default",
            "issuedAt": 0},
           [{"namespace": "sharedos.execution", "path": ["test"], "scope": "exact",

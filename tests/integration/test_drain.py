@@ -8,7 +8,7 @@ import unittest
 import broker_host
 import wire
 from broker_host import DONE, Host, Turns, grant, invoke, ok, runtime, serve, tool
-from test_outage import STOPS, put, stopped
+from outage_lab import STOPS, put, stopped
 
 READ, WRITE = tool("files.read"), tool("files.write", "write", action="write")
 DOCS, WRITES = grant("g-docs", ["docs"], ["read"]), grant("g-write", ["docs"], ["write"])

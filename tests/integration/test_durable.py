@@ -11,7 +11,7 @@ from broker_host import Client, Host, LEDGER
 from daemon_lab import Daemon
 from real import wait_for
 from test_resume import Printer, Reader
-from test_sessions import SHELL
+from sessions_lab import SHELL
 from test_sessions_real import CONFIG, Real
 from wire import Closed, Peer
 

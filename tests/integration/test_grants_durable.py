@@ -13,8 +13,8 @@ import unittest
 import test_audit
 import test_takeover
 from broker_host import JOURNALS, Hold, Host, grant, ok, runtime, serve
-from test_grants import (Case, DOCS, TOOLS, TREE, below, ids, issue, listed, reads, refused)
-from test_outage import PLAN, STOPS, walk
+from grants_lab import (Case, DOCS, TOOLS, TREE, below, ids, issue, listed, reads, refused)
+from outage_lab import PLAN, STOPS, walk
 from wire import Closed, TIMEOUT
 
 

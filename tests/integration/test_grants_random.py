@@ -18,9 +18,9 @@ import unittest
 
 import test_audit
 from broker_host import JOURNALS, grant, runtime, serve, tool
-from test_grants import capability, listed
+from grants_lab import capability, listed
 from test_grants_durable import Kept, implied
-from test_outage import PLAN, STOPS
+from outage_lab import PLAN, STOPS
 from wire import Closed
 
 STORIES = int(os.environ.get("CAISSON_GRANTS_STORIES", 3))

@@ -5,7 +5,7 @@ import time
 import unittest
 
 from broker_host import invoke, ok, runtime, serve, tool
-from test_grants import Case, TREE, capability
+from grants_lab import Case, TREE, capability
 
 HOSTS, PAIRS = 12, 40
 WORDS = ["a", "ab", "b"]

@@ -9,7 +9,7 @@ import unittest
 
 import wire
 from broker_host import DONE, Hold, runtime
-from test_outage import STOPS, stopped
+from outage_lab import STOPS, stopped
 
 TIMEOUT = 300
 BLOCK = 1 << 20  # EVENT_BLOCK

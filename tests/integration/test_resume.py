@@ -7,8 +7,8 @@ import threading
 import unittest
 
 from broker_host import FOUND, FROM_GATEWAY, Host
-from test_outage import PLAN, STOPS
-from test_sessions import SHELL, Commands
+from outage_lab import PLAN, STOPS
+from sessions_lab import SHELL, Commands
 from wire import TIMEOUT
 
 def token(name):

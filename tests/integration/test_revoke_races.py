@@ -15,8 +15,8 @@ import time
 import unittest
 
 from broker_host import Hold, Host, INVOKE, grant, serve, tool
-from test_grants import below
-from test_outage import PLAN, STOPS
+from grants_lab import below
+from outage_lab import PLAN, STOPS
 from wire import Closed, TIMEOUT
 
 ROUNDS = int(os.environ.get("CAISSON_REVOKE_ROUNDS", 50))

@@ -13,7 +13,7 @@ import unittest
 
 import wire
 from real import Case, ending
-from test_sdk_node import NODE, WHY_NOT
+from node_lab import NODE, WHY_NOT
 from wire import Broker, Denied
 
 TIMEOUT = 600  # of this file, for run.py

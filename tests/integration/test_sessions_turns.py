@@ -11,7 +11,7 @@ import daemon_lab
 from broker_host import DONE, EXITED, SHUTDOWN, TURN, grant, invoke, runtime, serve, tool
 from daemon_lab import Daemon, ending, submit
 from real import wait_for
-from test_sessions import PLAIN, Sessions
+from sessions_lab import PLAIN, Sessions
 from wire import Closed, TIMEOUT, caisson
 
 READ, ALLOW = tool("files.read"), grant("g", ["docs"], ["read"])
