@@ -71,8 +71,8 @@ kernel_signal_default(int signo)
 	return (int)syscall(SYS_rt_sigaction, signo, &action, NULL, sizeof(action.mask));
 }
 
-/* With each of the next four musl makes a second call, or four around it: of use to threads, and
- * to kernels that know no O_CLOEXEC. */
+/* With each of the next four musl makes a second call, or four around it: of use to threads,
+ * and to kernels that know no O_CLOEXEC. */
 static inline int
 kernel_open_path(const char *path, int flags)
 {
