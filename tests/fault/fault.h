@@ -35,6 +35,7 @@ struct kind {
 	bool init;
 	bool warm;	   /* the ground is there already */
 	bool first;	   /* nothing has been looked up yet, either */
+	bool stood;	   /* its first half is done, and not counted; warm, too */
 	bool network;	   /* the host's */
 	const char *roles; /* whose calls differ from those of the kinds above */
 };
@@ -78,8 +79,10 @@ struct sight {
 /* subject.c */
 /* What may be done once for all launches of `k`.  0, or -1 with a word on standard error. */
 int subject_prepare(const struct kind *k);
-/* Launches /bin/true as `k` says; if `again` once more, without a fault; exits. */
-_Noreturn void subject_run(const struct kind *k, bool again, struct outcome *ret);
+/* Launches /bin/true as `k` says, where one stands by after a byte from `wake_fd`; if `again`
+ * once more, without a fault; exits. */
+_Noreturn void subject_run(
+    const struct kind *k, bool again, int wake_fd, struct outcome *ret);
 
 /* trace.c: runs a subject of `k` to its end, with `f`. */
 void trace_run(

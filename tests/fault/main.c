@@ -48,6 +48,10 @@ static const struct kind kinds[] = {
 	    .roles = "SLH" },
 	{ "root-first", .profile = "native", .rooted = true, .init = true, .first = true,
 	    .roles = "S" },
+	{ "user-stood", .profile = "native", .init = true, .warm = true, .stood = true,
+	    .roles = "LI" },
+	{ "root-stood", .profile = "native", .rooted = true, .init = true, .warm = true,
+	    .stood = true, .roles = "SL" },
 	{ "root-bare", .profile = "broker", .rooted = true, .roles = "SI" },
 };
 

@@ -15,7 +15,9 @@
 #include "common/util.h"
 #include "supervisor/cgroup_private.h"
 #include "supervisor/launch.h"
+#include "supervisor/launch_private.h"
 #include "supervisor/profiles.h"
+#include "supervisor/standby.h"
 #include "supervisor/uid.h"
 
 #define FDS_MAX	   64
@@ -23,13 +25,17 @@
 
 static const struct uid_range range = { 3300000, 64 };
 
+/* Of the launch that began last. */
+static struct launch_kind first_half;
+
 /* ---- one launch ---- */
 
 static void
 on_started(struct launch *l, void *arg)
 {
-	(void)l;
 	(void)arg;
+	first_half = l->kind;
+	standby_renew(0); /* nobody is made for the next one */
 }
 
 static void
@@ -215,8 +221,25 @@ subject_prepare(const struct kind *k)
 	return -1;
 }
 
+/* One that has done its half, and waits: of which the tracer has the last word. */
+static void
+stand_by(struct event_base *base, int wake_fd)
+{
+	char byte;
+
+	if (standby_open(base, 1) < 0)
+		_exit(1);
+	standby_note(&first_half);
+	standby_fill();
+	while (standby_count(true) == 0)
+		if (standby_count(false) == 0 || event_base_loop(base, EVLOOP_ONCE) != 0)
+			_exit(1);
+	if (read(wake_fd, &byte, 1) != 1)
+		_exit(1);
+}
+
 void
-subject_run(const struct kind *k, bool again, struct outcome *ret)
+subject_run(const struct kind *k, bool again, int wake_fd, struct outcome *ret)
 {
 	struct event_base *base = event_base_new();
 	struct outcome next = { 0 };
@@ -224,11 +247,15 @@ subject_run(const struct kind *k, bool again, struct outcome *ret)
 
 	for (int fd = 0; fd < FDS_MAX; fd++)
 		before[fd] = fcntl(fd, F_GETFD) >= 0;
+	if (k->stood)
+		stand_by(base, wake_fd);
+	close(wake_fd);
 	ret->begun = true;
 	launch(k, base, target, ret);
 	ret->told = true;
 	if (ret->event == EVENT_LOOP)
 		_exit(0);
+	standby_close();
 	look(before, ret);
 	if (!again)
 		_exit(0);

@@ -1,6 +1,7 @@
 #include "tests/fault/fault.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/sched.h>
 #include <signal.h>
 #include <stddef.h>
@@ -33,6 +34,9 @@ static struct {
 	const struct fault *fault;
 	struct sight *sight;
 	const struct outcome *outcome;
+	bool stood;
+	unsigned waiting; /* 1 << role, of those that have come to wait for their order */
+	int wake_fd;
 	struct task tasks[TASKS_MAX];
 	uint32_t seen[ROLE_MAX][FAULT_CALLS];
 } t;
@@ -64,6 +68,7 @@ go_on(const struct task *k, int signo)
 	bool calls =
 	    f->error == 0 ? !k->over : k->failing || (!t.sight->hit && k->role == f->role);
 
+	calls = calls || (t.stood && !t.outcome->begun && k->role != ROLE_SUPERVISOR);
 	ptrace(calls ? PTRACE_SYSCALL : PTRACE_CONT, k->pid, 0, signo);
 }
 
@@ -98,12 +103,27 @@ inject(struct task *k)
 		    PTRACE_POKEUSER, k->pid, offsetof(struct user, regs.orig_rax), SYS_getpid);
 }
 
+/* Launcher and pid 1 each receive one message of the kind, and that is their order. */
+static void
+note_wait(const struct task *k)
+{
+	const unsigned both = 1u << ROLE_LAUNCHER | 1u << ROLE_INIT;
+
+	if (!t.stood || t.outcome->begun || k->call != SYS_recvmsg ||
+	    (1u << k->role & both) == 0)
+		return;
+	t.waiting |= 1u << k->role;
+	if (t.waiting == both && write(t.wake_fd, "", 1) != 1)
+		abort();
+}
+
 static void
 on_enter(struct task *k, const struct ptrace_syscall_info *info)
 {
 	const struct fault *f = t.fault;
 
 	k->call = info->entry.nr;
+	note_wait(k);
 	if (!t.outcome->begun || t.outcome->told || is_infallible(k->call))
 		return;
 	t.seen[k->role][k->call]++;
@@ -247,7 +267,8 @@ trace_run(
 	t.fault = f;
 	t.sight = ret;
 	t.outcome = outcome;
-	if (pipe(gate) < 0)
+	t.stood = k->stood;
+	if (pipe2(gate, O_CLOEXEC) < 0)
 		abort();
 	pid = fork();
 	if (pid < 0)
@@ -256,9 +277,9 @@ trace_run(
 		close(gate[1]);
 		if (read(gate[0], &byte, 1) != 1)
 			_exit(1);
-		close(gate[0]);
 		/* An error number makes no difference to what is left by others. */
-		subject_run(k, f->role == ROLE_SUPERVISOR || f->error == ENOMEM, outcome);
+		subject_run(k, f->role == ROLE_SUPERVISOR || f->error == ENOMEM, gate[0],
+		    outcome);
 	}
 	close(gate[0]);
 	subject = task_of(pid);
@@ -269,7 +290,8 @@ trace_run(
 	if (ptrace(PTRACE_SEIZE, pid, 0, options) < 0 ||
 	    ptrace(PTRACE_INTERRUPT, pid, 0, 0) < 0 || write(gate[1], "", 1) != 1)
 		abort();
-	close(gate[1]);
+	t.wake_fd = gate[1];
 	follow();
+	close(gate[1]);
 	alarm(0);
 }

@@ -208,6 +208,12 @@ class Matrix(unittest.TestCase):
     def test_root_for_the_first_time(self):
         self.run_kind("root-first")
 
+    def test_user_of_one_that_stood_by(self):
+        self.run_kind("user-stood")
+
+    def test_root_of_one_that_stood_by(self):
+        self.run_kind("root-stood")
+
     def test_root_without_init(self):
         self.run_kind("root-bare")
 
