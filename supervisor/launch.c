@@ -232,7 +232,10 @@ runtime_release(struct launch *l)
 		return;
 	l->released = true;
 	ret = watch_listener(l);
-	if (ret < 0)
+	/* One that is gone has no listener any more, and its end is the news. */
+	if (ret == -ESRCH)
+		launch_fail(l, LAYER_HANDSHAKE, ESRCH);
+	else if (ret < 0)
 		launch_fail(l, LAYER_SECCOMP, -ret);
 	else if (send(l->socket_fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) != 1)
 		launch_fail(l, LAYER_HANDSHAKE, errno);

@@ -114,7 +114,9 @@ class Http(Case):
             "spaces in it": head + "Content-Length: 1 1\r\n\r\n{}",
             "space before colon": head + "Content-Length : 2\r\n\r\n{}",
             "both": head + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-            "chunked": head + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + smuggled,
+            "chunked and 1.0": head.replace("1.1", "1.0") + "Transfer-Encoding: chunked\r\n\r\n"
+                               "0\r\n\r\n" + smuggled,
+            "chunked otherwise": head + "Transfer-Encoding: chunked\r\n\r\n0x0\r\n\r\n" + smuggled,
             "strange chunked": head + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
             "two encodings": head + "Transfer-Encoding: chunked\r\nTransfer-encoding: x\r\n\r\n",
             "bare lf": head.replace("\r\n", "\n") + "Content-Length: 2\n\n{}",
@@ -139,9 +141,12 @@ class Http(Case):
                 self.assertEqual(len(found), 1, found)
                 self.assertIn(found[0], (400, 413, 501, 505))
         self.assertEqual(self.ask("GET", BASE, ALICE)[1]["sessions"], [])
-        raw = self.raw()
-        raw.send((head + "Content-Length: 2\r\n\r\n{}").encode())
-        self.assertEqual(raw.answer()[0], 201)
+        for body in ("Content-Length: 2\r\n\r\n{}",
+                     "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"):
+            # What follows is a request of its own, with no proof of its own.
+            raw = self.raw()
+            raw.send((head + body + smuggled).encode())
+            self.assertEqual([raw.answer()[0] for _ in range(2)], [201, 401])
 
     def test_a_path_is_what_it_is(self):
         self.daemon()
