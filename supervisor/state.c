@@ -267,23 +267,34 @@ state_segment_name(char name[17], uint64_t number)
 	snprintf(name, 17, "journal.%08u", (unsigned)(number % 100000000));
 }
 
+/* Under this name nobody looks for a segment: whoever finds one may read it, and it stays. */
+#define SEGMENT_UNFINISHED "unfinished"
+
 static int
 fill_segment(const struct rundir *run, int fd, const char *name, uint64_t bytes, int *ret_fd)
 {
 	cleanup_fd int append_fd = -1;
+	int r;
 
 	/* Some file systems cannot reserve; there a full disk is met later, and as hard. */
 	if (fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes) < 0 && errno != EOPNOTSUPP)
 		return -errno;
-	append_fd = openat(run->journal_fd, name, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
+	append_fd = openat(run->journal_fd, SEGMENT_UNFINISHED,
+	    O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
 	if (append_fd < 0 || flock(append_fd, LOCK_EX | LOCK_NB) < 0)
 		return -errno;
 	if (run->reader_gid != (gid_t)-1 && fchown(fd, (uid_t)-1, run->reader_gid) < 0)
 		return -errno;
 	if (fchmod(fd, run->reader_gid != (gid_t)-1 ? 0440 : 0400) < 0)
 		return -errno;
-	if (fsync(fd) < 0 || fsync(run->journal_fd) < 0)
+	if (fsync(fd) < 0 || renameat2(run->journal_fd, SEGMENT_UNFINISHED, run->journal_fd, name,
+				 RENAME_NOREPLACE) < 0)
 		return -errno;
+	if (fsync(run->journal_fd) < 0) {
+		r = -errno;
+		unlinkat(run->journal_fd, name, 0);
+		return r;
+	}
 	state_set_append_only(fd, true);
 	*ret_fd = steal_fd(&append_fd);
 	return 0;
@@ -297,12 +308,13 @@ rundir_segment(struct rundir *run, uint64_t bytes, int *ret_fd, uint64_t *ret_nu
 	int r;
 
 	state_segment_name(name, run->segments + 1);
-	fd = openat(run->journal_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	fd = openat(run->journal_fd, SEGMENT_UNFINISHED, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+	    0600);
 	if (fd < 0)
 		return -errno;
 	r = fill_segment(run, fd, name, bytes, ret_fd);
 	if (r < 0) {
-		unlinkat(run->journal_fd, name, 0);
+		unlinkat(run->journal_fd, SEGMENT_UNFINISHED, 0);
 		return r;
 	}
 	*ret_number = ++run->segments;

@@ -82,8 +82,8 @@ int rundir_give(struct rundir *run, uid_t uid, gid_t gid);
 
 /*
  * Makes the next segment: new, with `bytes` reserved on the disk, itself and its directory
- * synced, locked, as root append-only in the file system too.  `*ret_fd` is write-only and
- * append-only.  Returns 0; -ENOSPC and its kin when the reservation cannot be had (nothing
+ * synced, locked, as root append-only in the file system too.  Whoever sees its name finds it
+ * finished.  `*ret_fd` is write-only and append-only.  Returns 0; -ENOSPC and its kin when the reservation cannot be had (nothing
  * is left then); another negative errno.
  */
 int rundir_segment(struct rundir *run, uint64_t bytes, int *ret_fd, uint64_t *ret_number);

@@ -105,6 +105,10 @@ START_TEST(a_reservation_that_cannot_be_had_leaves_nothing)
 	ck_assert_int_eq(fd, -1);
 	snprintf(path, sizeof(path), "%s/journal.00000001", run.journal);
 	ck_assert_int_lt(access(path, F_OK), 0);
+	ck_assert_int_eq(rmdir(run.journal), 0); /* it is empty */
+	ck_assert_int_eq(mkdir(run.journal, 0700), 0);
+	close(run.journal_fd);
+	run.journal_fd = open(run.journal, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	ck_assert_int_eq(rundir_segment(&run, 1u << 20, &fd, &number), 0);
 	ck_assert_uint_eq(number, 1);
 	close(fd);
