@@ -252,6 +252,25 @@ START_TEST(one_that_has_just_died_is_not_given_an_order)
 }
 END_TEST
 
+START_TEST(what_is_sent_to_the_supervisors_group_does_not_reach_it)
+{
+	struct sigaction ignore = { .sa_handler = SIG_IGN }, old;
+	struct outcome o;
+
+	ck_assert_int_eq(setpgid(0, 0), 0);
+	ck_assert_int_eq(sigaction(SIGINT, &ignore, &old), 0);
+	open_for(1);
+	run("native", 0);
+	fill();
+	ck_assert_int_eq(kill(0, SIGINT), 0);
+	o = run("native", 0);
+	ck_assert(o.stood);
+	ck_assert_int_eq(o.status, 0); /* it lived to be given its order, and went on */
+	ck_assert_int_eq(sigaction(SIGINT, &old, NULL), 0);
+	nobody_is_left();
+}
+END_TEST
+
 START_TEST(three_deaths_in_a_row_are_enough)
 {
 	open_for(1);
@@ -401,6 +420,7 @@ suite(void)
 	tcase_add_test(t, a_launch_takes_the_one_that_waits_and_leaves_another);
 	tcase_add_test(t, another_kind_does_not_take_it);
 	tcase_add_test(t, there_are_no_more_than_are_wanted);
+	tcase_add_test(t, what_is_sent_to_the_supervisors_group_does_not_reach_it);
 	tcase_add_loop_test(t, one_that_dies_as_it_waits_is_forgotten, 0, 2);
 	tcase_add_test(t, one_that_has_just_died_is_not_given_an_order);
 	tcase_add_test(t, three_deaths_in_a_row_are_enough);
