@@ -18,6 +18,7 @@
 #include <event2/event.h>
 
 #include "common/log.h"
+#include "common/util.h"
 #include "supervisor/launch.h"
 #include "supervisor/profiles.h"
 #include "supervisor/standby.h"
@@ -48,16 +49,41 @@ wanted(int argc, char **argv, const char *name)
 
 struct waiting {
 	bool started, over;
+	bool follows; /* the program's end, too */
+	int program_fd;
+	struct event *on_end;
+	uint64_t ended_ns;
 };
+
+static void
+program_on_end(evutil_socket_t fd, short events, void *arg)
+{
+	struct waiting *w = arg;
+
+	(void)fd;
+	(void)events;
+	w->ended_ns = now_ns();
+}
 
 static void
 on_started(struct launch *l, void *arg)
 {
 	struct waiting *w = arg;
+	pid_t pid;
 
-	(void)l;
 	w->started = true;
 	event_base_loopbreak(base);
+	if (!w->follows)
+		return;
+	pid = launch_program_pid(l);
+	w->program_fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+	if (w->program_fd < 0) { /* it is reaped already */
+		w->ended_ns = now_ns();
+		return;
+	}
+	w->on_end = event_new(base, w->program_fd, EV_READ, program_on_end, w);
+	if (w->on_end == NULL || event_add(w->on_end, NULL) < 0)
+		die("the program cannot be followed");
 }
 
 static void
@@ -117,7 +143,7 @@ chamber_start(struct waiting *w, const struct profile *profile, bool stay)
 static double
 spawn_profile_us(const struct profile *profile)
 {
-	struct waiting w;
+	struct waiting w = { .started = false };
 	uint64_t begun = now_ns();
 
 	chamber_start(&w, profile, false);
@@ -144,10 +170,10 @@ static unsigned kinds; /* of which one stands by each */
 
 /* Another has taken the place of the one that was used: not timed, as nobody waits for it. */
 static double
-stood_us(const struct profile *profile)
+stood_us(const struct profile *profile, bool to_end)
 {
-	struct waiting w;
-	uint64_t begun;
+	struct waiting w = { .follows = to_end };
+	uint64_t begun, over;
 
 	standby_fill();
 	while (standby_count(true) < kinds)
@@ -158,7 +184,16 @@ stood_us(const struct profile *profile)
 		die("a chamber that did not stand by");
 	while (!w.over)
 		event_base_dispatch(base);
-	return (double)(now_ns() - begun) / 1000;
+	over = now_ns();
+	if (to_end) {
+		if (w.ended_ns != 0) /* else it was heard of with the rest */
+			over = w.ended_ns;
+		if (w.on_end != NULL) {
+			event_free(w.on_end);
+			close(w.program_fd);
+		}
+	}
+	return (double)(over - begun) / 1000;
 }
 
 /* As each of these begins, the first of its kind is left behind. */
@@ -176,13 +211,25 @@ stand_by(once_fn *once, once_fn *other)
 static double
 stood_own_us(void)
 {
-	return stood_us(&own_network);
+	return stood_us(&own_network, false);
+}
+
+static double
+program_own_us(void)
+{
+	return stood_us(&own_network, true);
 }
 
 static double
 stood_shared_us(void)
 {
-	return stood_us(&shared_network);
+	return stood_us(&shared_network, false);
+}
+
+static double
+program_shared_us(void)
+{
+	return stood_us(&shared_network, true);
 }
 
 /* ---- peers -------------------------------------------------------------------------------- */
@@ -533,6 +580,19 @@ memory(void)
 	print_series("T17", "KB", &s, "PSS of init and runtime, against one dynamic program");
 }
 
+static const struct {
+	const char *name;
+	once_fn *first, *once;
+	const char *what;
+} standing[] = {
+	{ "T9", chamber_once_us, stood_own_us,
+	    "chamber with a network of its own, one standing by, against bwrap --unshare-all" },
+	{ "T9e", chamber_once_us, program_own_us, "the same, to the program's end, as bwrap" },
+	{ "T10", shared_once_us, stood_shared_us,
+	    "chamber in the shared empty network, one standing by, against the same" },
+	{ "T10e", shared_once_us, program_shared_us, "the same, to the program's end, as bwrap" },
+};
+
 int
 main(int argc, char **argv)
 {
@@ -555,16 +615,11 @@ main(int argc, char **argv)
 	if (wanted(argc, argv, "T13"))
 		two_spawners();
 	base = event_base_new();
-	if (wanted(argc, argv, "T9")) {
-		stand_by(chamber_once_us, NULL);
-		compare("T9", stood_own_us, bwrap_once_us,
-		    "chamber with a network of its own, one standing by, against bwrap --unshare-all");
-		standby_close();
-	}
-	if (wanted(argc, argv, "T10")) {
-		stand_by(shared_once_us, NULL);
-		compare("T10", stood_shared_us, bwrap_once_us,
-		    "chamber in the shared empty network, one standing by, against the same");
+	for (size_t i = 0; i < countof(standing); i++) {
+		if (!wanted(argc, argv, standing[i].name))
+			continue;
+		stand_by(standing[i].first, NULL);
+		compare(standing[i].name, standing[i].once, bwrap_once_us, standing[i].what);
 		standby_close();
 	}
 	if (wanted(argc, argv, "T9c"))

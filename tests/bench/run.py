@@ -64,7 +64,7 @@ PROGRAMS = {
     "bench_ledger": "T26 T26s T26c".split(),
     "bench_pool": ["T11"],
     "bench_rest": "TLS T21 T21s".split(),
-    "bench_spawn": "T9 T10 T9c T10c T9b T13 T14 T15 T15p T16 T16c T17".split(),
+    "bench_spawn": "T9 T9e T10 T10e T9c T10c T9b T13 T14 T15 T15p T16 T16c T17".split(),
 }
 
 NOT_RUN = {
