@@ -575,8 +575,8 @@ class Many(Case):
         """(descriptors, processes, KiB of supervisor and broker) once every session is over."""
         def look():
             below = real.below(d.process.pid)
-            # Ledger, broker, and the launcher and the agent that wait.
-            return below if len(below) == 4 else None
+            # Ledger, broker, the launcher and the agent that wait, and who stands by: two as well.
+            return below if len(below) == 6 else None
         below = wait_for(look, "the end of every session")
         ours = [d.process.pid, d.service("broker")]
         fds = tuple(len(os.listdir(f"/proc/{pid}/fd")) for pid in ours) if self.may_look() else ()
