@@ -265,13 +265,16 @@ class Deaths(Pool):
         d.process.send_signal(signal.SIGCONT)
 
         def handed_out():
-            return self.starts("serves") == 2
+            return self.starts("serves") >= 2
 
         try:
             wait_for(handed_out, "the next one, as this one is handed out", 2)
         except AssertionError:  # the broker was stopped before it gave the order
             os.kill(broker, signal.SIGCONT)
-            wait_for(handed_out, "the next one, as this one is handed out")
+            try:
+                wait_for(handed_out, "the next one, as this one is handed out")
+            except AssertionError as e:
+                raise AssertionError(self.starts("serves"), self.records(), d.stderr()) from e
             os.kill(broker, signal.SIGSTOP)
         os.kill(pid, signal.SIGKILL)
         self.gone([pid])
