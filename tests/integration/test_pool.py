@@ -265,7 +265,7 @@ class Deaths(Pool):
         d.process.send_signal(signal.SIGCONT)
 
         def handed_out():
-            return self.starts("serves") >= 2
+            return self.starts("serves") == 2
 
         try:
             wait_for(handed_out, "the next one, as this one is handed out", 2)
