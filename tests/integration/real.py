@@ -43,6 +43,11 @@ def proc_text(pid, name):
     return None
 
 
+def namespace(pid, name):
+    """Which one a process is in, as the kernel numbers them."""
+    return os.readlink(f"/proc/{pid}/ns/{name}")
+
+
 def parents():
     """{pid: parent} of everything that is not a zombie."""
     found = {}
