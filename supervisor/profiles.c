@@ -13,8 +13,10 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <termios.h>
 
 #include <seccomp.h>
@@ -87,6 +89,7 @@ static const struct profile profiles[] = {
 #define INT 0xffffffffULL
 #define SOCK_TYPE 0xfu /* the rest of the argument is flags */
 #define NEW_FILE (O_CREAT | 020000000) /* O_TMPFILE without its O_DIRECTORY */
+#define USUAL_ADDRESS (1ULL << 46) /* a bit that stacks, heaps and libraries have in common */
 
 /* The list as rows; a GROUP row (no name) sets the lists of those after it. */
 static const struct row {
@@ -109,6 +112,10 @@ static const struct row {
 #define FAIL_IF(call, arg, bits, want, why) \
 	{ .name = #call, .rule = { .action = PROFILE_ERRNO, .error = (why), \
 				     IF(arg, bits, want) } },
+#define FAIL_IF2(call, arg, bits, want, arg2, bits2, want2, why) \
+	{ .name = #call, .rule = { .action = PROFILE_ERRNO, .error = (why), .n = 2, \
+				     .when = { { (arg), (bits), (want) }, \
+					 { (arg2), (bits2), (want2) } } } },
 #include "supervisor/profiles.def"
 };
 

@@ -23,6 +23,7 @@ import stat
 import subprocess
 import tempfile
 import termios
+import time
 
 import wire
 
@@ -109,6 +110,7 @@ class World:
 
     def _make(self):
         self.args = {"abstract": self.name, "hostname": os.uname().nodename,
+                     "uptime": str(int(time.clock_gettime(time.CLOCK_BOOTTIME))),
                      "shm_name": self.name, "cgroup": self._cgroup()}
         self._make_files()
         self._make_victim()

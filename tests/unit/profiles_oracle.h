@@ -17,10 +17,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <termios.h>
 
 #include <check.h>
@@ -68,6 +71,7 @@ enum { N = 1, I = 2, P = 4, W = 8, F = 16, J = 32, X = 64, ALL = N | I | J | P |
 #define SOCK_TYPE 0xfu
 #define TMPFILE	 020000000 /* O_TMPFILE without its O_DIRECTORY */
 #define NEW_FILE (O_CREAT | TMPFILE)
+#define USUAL_ADDRESS (1ULL << 46)
 #ifndef ARCH_CET_STATUS
 #define ARCH_CET_STATUS 0x3001
 #endif
@@ -93,6 +97,8 @@ static const struct row {
 	{ #c, NULL, 0, SYS_##c, SECCOMP_RET_ALLOW, a, m, v, b, k, w },
 #define FAIL(c, e)	 { #c, NULL, 0, SYS_##c, SECCOMP_RET_ERRNO | (e), -1, 0, 0, 0, 0, 0 },
 #define FAIL_IF(c, a, m, v, e) { #c, NULL, 0, SYS_##c, SECCOMP_RET_ERRNO | (e), a, m, v, 0, 0, 0 },
+#define FAIL_IF2(c, a, m, v, b, k, w, e) \
+	{ #c, NULL, 0, SYS_##c, SECCOMP_RET_ERRNO | (e), a, m, v, b, k, w },
 #include "supervisor/profiles.def"
 };
 
