@@ -20,6 +20,12 @@ static const struct {
 	const char *advice;
 } advices[] = {
 	{ LAYER_PLAN, E2BIG, "arguments and environment together are too large" },
+	{ LAYER_PLAN, EPERM,
+	    "something read-only lies deep in a writable directory, where one that is between "
+	    "could be moved away with it: mount that one writable by itself" },
+	{ LAYER_PLAN, EACCES,
+	    "a directory that is shown writable holds the system's programs or our own: mount "
+	    "less of it" },
 	{ LAYER_PLAN, 0, "the chamber described makes no sense" },
 	{ LAYER_SOURCES, ENOENT, "a directory to be shown in the chamber does not exist" },
 	{ LAYER_SOURCES, EACCES,

@@ -13,6 +13,7 @@
 
 #include "common/util.h"
 #include "supervisor/cgroup.h"
+#include "supervisor/launch_views.h"
 #include "supervisor/profiles.h"
 #include "supervisor/uid.h"
 #include "worker/kernel.h"
@@ -261,55 +262,72 @@ add_devices(struct draft *d)
 	add_tmpfs(d, "/dev/shm", SHM_BYTES);
 }
 
-/* Does `path` lie at `above` or below it, with any number of slashes? */
-static bool
-is_beneath(const char *path, const char *above)
-{
-	for (;;) {
-		size_t n;
-
-		path += strspn(path, "/");
-		above += strspn(above, "/");
-		n = strcspn(above, "/");
-		if (n == 0)
-			return true;
-		if (strncmp(path, above, n) != 0 || (path[n] != '/' && path[n] != '\0'))
-			return false;
-		path += n;
-		above += n;
-	}
-}
-
 /* What stands on something private is mounted after it, by the same process. */
 static bool
 stands_on_private(const struct draft *d, const char *target)
 {
 	for (uint32_t i = 0; i < d->h.nsteps; i++)
 		if (d->steps[i].access & PLAN_PRIVATE &&
-		    is_beneath(target, d->strings + d->steps[i].target))
+		    views_below(target, d->strings + d->steps[i].target) != NULL)
 			return true;
 	return false;
+}
+
+/* All that is shown of the host's directories. */
+static int
+collect_views(const struct draft *d, const struct chamber *c, struct views *views)
+{
+	int ret = 0;
+
+	for (uint32_t i = 0; i < d->h.nsteps && ret == 0; i++) {
+		const struct plan_step *s = &d->steps[i];
+
+		if (s->op == PLAN_BIND && s->access & PLAN_EXECUTABLE)
+			ret = views_add(views,
+			    &(struct view){ .source = d->strings + s->source,
+				.target = d->strings + s->target,
+				.executable = true,
+				.standing = true });
+	}
+	for (size_t i = 0; i < c->nmounts && ret == 0; i++) {
+		const struct chamber_mount *m = &c->mounts[i];
+
+		if (m->source == NULL || m->target == NULL || m->target[0] != '/')
+			return -EINVAL;
+		ret = views_add(views,
+		    &(struct view){ .source = m->source,
+			.target = m->target,
+			.writable = m->writable,
+			.executable = m->executable || !m->writable,
+			.idmap = m->idmap });
+	}
+	return ret;
 }
 
 /* Last, so that they may stand in any of the directories above. */
 static int
 add_mounts(struct draft *d, const struct chamber *c)
 {
-	for (size_t i = 0; i < c->nmounts; i++) {
-		const struct chamber_mount *m = &c->mounts[i];
-		unsigned access = m->writable ? PLAN_WRITABLE : PLAN_EXECUTABLE;
+	static struct views views; /* large, as the draft is */
+	int ret = c->nmounts > 0 ? collect_views(d, c, &views) : 0;
 
-		if (m->source == NULL || m->target == NULL || m->target[0] != '/')
-			return -EINVAL;
-		if (m->executable)
-			access |= PLAN_EXECUTABLE;
-		if (m->idmap && d->h.flags & PLAN_ROOT)
+	if (ret == 0)
+		ret = views_settle(&views);
+	for (size_t i = 0; i < views.n && ret == 0; i++) {
+		const struct view *v = &views.v[i];
+		unsigned access = (v->writable ? PLAN_WRITABLE : 0) |
+		    (v->executable ? PLAN_EXECUTABLE : 0);
+
+		if (v->standing)
+			continue;
+		if (v->idmap && d->h.flags & PLAN_ROOT)
 			access |= PLAN_IDMAP | PLAN_PRIVATE;
-		if (stands_on_private(d, m->target))
+		if (stands_on_private(d, v->target))
 			access |= PLAN_PRIVATE;
-		add_step(d, PLAN_BIND, m->target, m->source, access);
+		add_step(d, PLAN_BIND, v->target, v->source, access);
 	}
-	return 0;
+	views_finish(&views);
+	return ret;
 }
 
 static int

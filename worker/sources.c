@@ -19,11 +19,9 @@ tree_restrict(const struct plan *p, const struct plan_step *s, int fd, int tree)
 	 * wants it to be. */
 	if ((s->access & PLAN_WRITABLE) == 0)
 		attr.attr_set |= MOUNT_ATTR_RDONLY;
-	else if ((s->access & PLAN_EXECUTABLE) == 0)
+	if ((s->access & PLAN_EXECUTABLE) == 0)
 		attr.attr_set |= MOUNT_ATTR_NOEXEC;
-	if (s->access & PLAN_DEVICE)
-		attr.attr_set |= MOUNT_ATTR_NOEXEC;
-	else
+	if ((s->access & PLAN_DEVICE) == 0)
 		attr.attr_set |= MOUNT_ATTR_NODEV;
 	if (s->access & PLAN_IDMAP && p->h->flags & PLAN_ROOT) {
 		if (fstat(fd, &st) < 0)

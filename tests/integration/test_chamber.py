@@ -209,6 +209,60 @@ class Mounts(unittest.TestCase):
         out, _, _ = shell("ls /tmp", options=("-m", f"{self.dir}:/tmp:w"))
         self.assertEqual(out, "")
 
+    def tree(self):
+        """A program and a directory beside it; the program's own directory and a file there."""
+        data = os.path.join(self.dir, "app", "data")
+        os.makedirs(data)
+        shutil.copy("/bin/true", os.path.join(self.dir, "app", "program"))
+        with open(os.path.join(data, "kept"), "w", encoding="ascii") as f:
+            f.write("the host's\n")
+        return os.path.dirname(data), data
+
+    def test_what_is_dropped_does_not_run_by_another_way_to_it(self):
+        app, data = self.tree()
+        drop = "cp /app/program /data/dropped && chmod 755 /data/dropped && "
+        for name, mounts, dropped in (
+                ("within the program's", (f"{app}:/app", f"{data}:/data:w"), "/app/data/dropped"),
+                ("the same", (f"{app}:/app", f"{data}:/data:w", f"{data}:/again"),
+                 "/again/dropped")):
+            options = [word for m in mounts for word in ("-m", m)]
+            with self.subTest(name):
+                _, _, end = shell(f"{drop} {dropped}", options=options)
+                self.assertEqual(end["status"], 126)
+                out, _, _ = shell(f"{drop} /app/program && ls {dropped} /app/data/kept",
+                                  options=options)
+                self.assertEqual(out.split(), [dropped, "/app/data/kept"])
+
+    def test_what_is_read_only_in_a_writable_directory_stays_where_it_is(self):
+        app, data = self.tree()
+        move = (f"cd {app}; echo mine > data/kept; mv data other; rm -r data; mkdir -p data; "
+                "echo mine > data/kept; echo written > free")
+        for mounts in ((f"{app}:{app}:w", f"{data}:{data}"), (f"{data}:{data}", f"{app}:{app}:w")):
+            with self.subTest(mounts):
+                shell(move, options=[word for m in mounts for word in ("-m", m)])
+                with open(os.path.join(data, "kept"), encoding="ascii") as f:
+                    self.assertEqual(f.read(), "the host's\n")
+                os.unlink(os.path.join(app, "free"))
+
+    def test_what_lies_between_cannot_be_moved_away(self):
+        _, data = self.tree()
+        kept = os.path.join(data, "kept")
+        move = (f"cd {self.dir}; mv app other; mkdir -p app/data && echo mine > app/data/kept; "
+                "mv app/data app/more; echo written > free")
+        some = ("-m", f"{self.dir}:{self.dir}:w", "-m", f"{kept}:{kept}")
+        _, errors, end = shell(move, options=some)
+        self.assertEqual((end["event"], end["layer"]), ("refused", "plan"), errors)
+        self.assertFalse(os.path.exists(os.path.join(self.dir, "free")))
+        between = [word for d in (os.path.dirname(data), data) for word in ("-m", f"{d}:{d}:w")]
+        shell(move, options=[*some, *between])
+        self.assertTrue(os.path.exists(os.path.join(self.dir, "free")))
+        with open(kept, encoding="ascii") as f:
+            self.assertEqual(f.read(), "the host's\n")
+
+    def test_the_system_cannot_be_shown_writable(self):
+        _, _, end = chamber("true", options=("-m", "/usr:/data:w"))
+        self.assertEqual((end["event"], end["layer"]), ("refused", "plan"))
+
     @unittest.skipUnless(ROOT, "mounts are id-mapped by root only")
     def test_a_file_system_that_cannot_map_ids_is_refused(self):
         _, _, end = chamber("true", options=("-m", "/sys/fs:/x"))

@@ -1,0 +1,197 @@
+#include "supervisor/launch_views.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int
+views_add(struct views *s, const struct view *view)
+{
+	if (s->n == VIEWS_MAX)
+		return -E2BIG;
+	s->v[s->n++] = *view;
+	return 0;
+}
+
+void
+views_finish(struct views *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		free(s->v[i].made);
+	s->n = 0;
+}
+
+const char *
+views_below(const char *path, const char *above)
+{
+	if (path[0] != '/' || above[0] != '/')
+		return NULL;
+	for (;;) {
+		size_t n;
+
+		path += strspn(path, "/");
+		above += strspn(above, "/");
+		n = strcspn(above, "/");
+		if (n == 0)
+			return path;
+		if (strncmp(path, above, n) != 0 || (path[n] != '/' && path[n] != '\0'))
+			return NULL;
+		path += n;
+		above += n;
+	}
+}
+
+static bool
+is_same(const char *a, const char *b)
+{
+	const char *rest = views_below(a, b);
+
+	return rest != NULL && rest[0] == '\0';
+}
+
+static size_t
+depth(const char *path)
+{
+	size_t n = 0;
+
+	for (path += strspn(path, "/"); *path != '\0'; path += strspn(path, "/"), n++)
+		path += strcspn(path, "/");
+	return n;
+}
+
+/* Parents first, and otherwise as it was said. */
+static void
+sort(struct views *s)
+{
+	for (size_t i = 1; i < s->n; i++) {
+		struct view v = s->v[i];
+		size_t at = i;
+
+		if (v.standing)
+			continue;
+		for (; at > 0 && !s->v[at - 1].standing &&
+		     depth(s->v[at - 1].target) > depth(v.target);
+		     at--)
+			s->v[at] = s->v[at - 1];
+		s->v[at] = v;
+	}
+}
+
+/* Who shows what `path` names: the deepest that it lies in, the last of those that are there. */
+static const struct view *
+shows(const struct views *s, const char *path)
+{
+	const struct view *found = NULL;
+
+	for (size_t i = 0; i < s->n; i++)
+		if (views_below(path, s->v[i].target) != NULL &&
+		    (found == NULL || depth(s->v[i].target) >= depth(found->target)))
+			found = &s->v[i];
+	return found;
+}
+
+/* A chamber that can write above a mount cannot move the mount, but what lies between. */
+static int
+check_between(const struct views *s, const struct view *w, const char *target)
+{
+	char between[4096];
+	const char *rest = views_below(target, w->target);
+
+	for (rest = rest != NULL ? strchr(rest, '/') : NULL; rest != NULL;
+	     rest = strchr(rest, '/')) {
+		size_t n = (size_t)(rest - target);
+		const struct view *v;
+
+		rest += strspn(rest, "/");
+		if (rest[0] == '\0')
+			return 0;
+		if (n >= sizeof(between))
+			return -E2BIG;
+		memcpy(between, target, n);
+		between[n] = '\0';
+		v = shows(s, between);
+		if (v == w)
+			return -EPERM;
+		if (v != NULL && !v->writable)
+			return 0; /* from here on nothing can be moved */
+	}
+	return 0;
+}
+
+/* Path `rest` below `at`, ours to free. */
+static char *
+join(const char *at, const char *rest)
+{
+	char *path;
+
+	return asprintf(&path, "%s%s%s", at, at[strlen(at) - 1] == '/' ? "" : "/", rest) < 0 ?
+	    NULL : path;
+}
+
+/* `r`, which is read-only, lies in `w`, which is writable: at `place` there. */
+static int
+settle_within(const struct views *s, struct view *r, const struct view *w, const char *place)
+{
+	if (is_same(r->target, place))
+		return check_between(s, w, r->target);
+	if (shows(s, place) != w)
+		return 0;
+	if (r->standing)
+		return -EACCES;
+	r->executable = false;
+	return 0;
+}
+
+/* `w`, which is writable, lies in `r`, from which programs start: at `place` there. */
+static int
+settle_around(struct views *s, const struct view *r, const struct view *w, char *place)
+{
+	struct view cover = { .source = w->source, .target = place, .made = place };
+	int ret;
+
+	if (shows(s, place) != r) {
+		free(place);
+		return 0;
+	}
+	ret = views_add(s, &cover);
+	if (ret < 0)
+		free(place);
+	return ret;
+}
+
+static int
+settle(struct views *s, struct view *r, const struct view *w)
+{
+	const char *within = views_below(r->source, w->source);
+	const char *around = views_below(w->source, r->source);
+	char *place;
+	int ret;
+
+	if (within == NULL && (around == NULL || around[0] == '\0'))
+		return 0;
+	place = within != NULL ? join(w->target, within) : join(r->target, around);
+	if (place == NULL)
+		return -ENOMEM;
+	if (within == NULL)
+		return settle_around(s, r, w, place);
+	ret = settle_within(s, r, w, place);
+	free(place);
+	return ret;
+}
+
+int
+views_settle(struct views *s)
+{
+	size_t n = s->n;
+	int ret = 0;
+
+	sort(s);
+	for (size_t i = 0; i < n && ret == 0; i++)
+		for (size_t j = 0; j < n && ret == 0; j++)
+			if (!s->v[i].writable && s->v[j].writable && !s->v[j].executable)
+				ret = settle(s, &s->v[i], &s->v[j]);
+	if (ret == 0)
+		sort(s);
+	return ret;
+}

@@ -1,0 +1,51 @@
+/*
+ * launch_views: what several mounts of one chamber show of the same files of the host.
+ *
+ * Each mount for itself keeps its promise: what it shows read-only is not written through it,
+ * what it shows writable is not executed through it.  Here they are put in an order, and given
+ * rights, in which they keep it together.  Sources are compared by name, which is enough where
+ * no link is followed on the way to one.  Owns the strings of the views that it adds.
+ */
+#ifndef SUPERVISOR_LAUNCH_VIEWS_H
+#define SUPERVISOR_LAUNCH_VIEWS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define VIEWS_MAX 512u
+
+struct view {
+	const char *source, *target;
+	bool writable, executable;
+	bool idmap;
+	bool standing; /* of the system: there before the others, and not to be mounted again */
+	char *made;    /* `target`, where it is ours */
+};
+
+struct views {
+	struct view v[VIEWS_MAX];
+	size_t n;
+};
+
+/* Adds one, whose strings are borrowed.  -E2BIG if there are too many. */
+int views_add(struct views *s, const struct view *view);
+
+/*
+ * Puts who stands in another's directory behind it, and
+ * - where a writable directory lies in one from which programs start, shows it there once more,
+ *   without that right;
+ * - takes that right from what lies in a writable directory and can be written there.
+ *
+ * -EPERM: something read-only lies in a writable directory in a way that lets it be moved
+ * away, with a directory between that is no mount of its own.  -EACCES: what is standing could be
+ * written.  -E2BIG, -ENOMEM.
+ */
+int views_settle(struct views *s);
+
+/* Frees what views_settle() added. */
+void views_finish(struct views *s);
+
+/* What of `path` is below `above` (any number of slashes), "" if it is that; NULL: it is not. */
+const char *views_below(const char *path, const char *above);
+
+#endif /* SUPERVISOR_LAUNCH_VIEWS_H */
