@@ -57,7 +57,7 @@ remote_client(const struct options *o, const char *command)
 {
 	cleanup_free char *path = o->has_url ? NULL : dial_path(o, command);
 	cleanup_free char *token = NULL;
-	struct caisson_options options = { .namespace = o->namespace,
+	struct caisson_options options = { .namespace_name = o->namespace,
 		.certificate = o->certificate,
 		.key = o->key,
 		.authorities = o->authorities };

@@ -1,5 +1,6 @@
 #include "client/lib/channel.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -17,20 +18,52 @@
 
 #include "common/clock.h"
 #include "common/local_socket.h"
+#include "common/utf8.h"
 #include "common/util.h"
 
 #define READ_BYTES (64u << 10) /* room for each read */
 
+/* `text` on one line that no terminal obeys, as much of it as `ret` has room for. */
+static void
+escape(const char *text, char *ret, size_t room)
+{
+	const uint8_t *p = (const uint8_t *)text;
+	size_t n = strlen(text), at = 0;
+
+	for (size_t i = 0; i < n;) {
+		uint32_t c;
+		int length = utf8_next(p + i, n - i, &c);
+		bool plain = length > 0 && !utf8_is_control(c);
+		size_t bytes = length > 0 ? (size_t)length : 1;
+
+		if (length == 0 || at + (plain ? bytes : 4 * bytes) >= room)
+			break; /* cut, and not within a character */
+		if (plain)
+			memcpy(ret + at, p + i, bytes);
+		for (size_t k = 0; k < bytes && !plain; k++)
+			snprintf(ret + at + 4 * k, 5, "\\x%02x", p[i + k]);
+		at += plain ? bytes : 4 * bytes;
+		i += bytes;
+	}
+	ret[at] = '\0';
+}
+
 int
 error_set(struct caisson_error *error, const char *code, const char *fmt, ...)
 {
+	char text[sizeof error->message];
 	va_list ap;
 
 	*error = (struct caisson_error){ 0 };
 	snprintf(error->code, sizeof error->code, "%s", code);
 	va_start(ap, fmt);
-	vsnprintf(error->message, sizeof error->message, fmt, ap);
+	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
+	/* Some of it is what the other end says. */
+	for (char *p = error->code; *p != '\0'; p++)
+		if (!isalnum((unsigned char)*p) && *p != '_')
+			*p = '_';
+	escape(text, error->message, sizeof error->message);
 	return -1;
 }
 

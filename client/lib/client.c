@@ -79,7 +79,10 @@ client_init(
 		    "a local socket takes no token: who asks is known from the kernel");
 	if (o->token != NULL && (c->token = strdup(o->token)) == NULL)
 		return error_set(error, "usage", "out of memory");
-	wire_encode(&namespace, o->namespace != NULL ? o->namespace : "default");
+	if (o->namespace_name != NULL && !wire_is_part(o->namespace_name))
+		return error_set(
+		    error, "usage", "%.80s: this is no name of a namespace", o->namespace_name);
+	wire_encode(&namespace, o->namespace_name != NULL ? o->namespace_name : "default");
 	buf_add(&namespace, "", 1);
 	c->namespace = (char *)namespace.p;
 	if (namespace.failed)
@@ -264,7 +267,7 @@ caisson_acquire(struct caisson_client *c, const struct caisson_acquire *acquire,
 	text = call_text(c, &call, error);
 	if (text == NULL)
 		return NULL;
-	if (!answer_member(text, "id", id, sizeof id))
+	if (!answer_member(text, "id", id, sizeof id) || !wire_is_part(id))
 		error_set(error, "protocol", "the answer names no session");
 	else
 		s = caisson_sandbox_find(c, acquire->runtime, id, error);

@@ -4,6 +4,7 @@
 #include <strings.h>
 
 #include "client/lib/wire.h"
+#include "common/utf8.h"
 #include "common/util.h"
 
 /* Answers of a gateway: HTTP/1.1, with a length, no encoding.  Whoever answers otherwise is no
@@ -23,11 +24,26 @@ is_named(const struct header *h, const char *name)
 	    strncasecmp((const char *)h->name.p, name, h->name.n) == 0;
 }
 
+/* Is `word` one of those in a list with commas? */
 static bool
-value_is(const struct header *h, const char *text)
+value_has(const struct header *h, const char *word)
 {
-	return h->value.n == strlen(text) &&
-	    strncasecmp((const char *)h->value.p, text, h->value.n) == 0;
+	const char *p = (const char *)h->value.p, *end = p + h->value.n;
+
+	while (p < end) {
+		const char *comma = memchr(p, ',', (size_t)(end - p));
+		const char *stop = comma != NULL ? comma : end;
+		const char *last = stop;
+
+		while (p < last && isspace((unsigned char)*p))
+			p++;
+		while (p < last && isspace((unsigned char)last[-1]))
+			last--;
+		if ((size_t)(last - p) == strlen(word) && strncasecmp(p, word, strlen(word)) == 0)
+			return true;
+		p = stop + 1;
+	}
+	return false;
 }
 
 /* The line without its end at the front of `rest`, which moves past it. */
@@ -91,12 +107,38 @@ parse_status(struct slice line, unsigned *ret)
 	return strspn(text, "0123456789") == 3 && sscanf(text, "%u", ret) == 1 && *ret >= 100;
 }
 
+/* 0; -1 for what may not stand there, or not twice. */
+static int
+take_header(const struct header *h, struct wire_response *ret, struct caisson_error *error)
+{
+	if (is_named(h, "Transfer-Encoding"))
+		return bad(error, "it is encoded");
+	if (is_named(h, "Content-Length")) {
+		if (ret->has_length || !parse_length(h->value, &ret->body_bytes))
+			return bad(error, "its length is not one number within the bound");
+		ret->has_length = true;
+	} else if (is_named(h, "Connection")) {
+		ret->close |= value_has(h, "close");
+		ret->connection_upgrade |= value_has(h, "upgrade");
+	} else if (is_named(h, "Upgrade")) {
+		ret->upgrade |= value_has(h, "websocket");
+	} else if (is_named(h, "Sec-WebSocket-Extensions") ||
+	    is_named(h, "Sec-WebSocket-Protocol")) {
+		ret->unasked = true;
+	} else if (is_named(h, "Sec-WebSocket-Accept")) {
+		if (ret->accept[0] != '\0')
+			return bad(error, "it answers two handshakes");
+		snprintf(ret->accept, sizeof ret->accept, "%.*s", (int)h->value.n,
+		    (const char *)h->value.p);
+	}
+	return 0;
+}
+
 int
 wire_parse_response(struct slice in, struct wire_response *ret, struct caisson_error *error)
 {
 	const uint8_t *end = in.n > 0 ? memmem(in.p, in.n, "\r\n\r\n", 4) : NULL;
 	struct slice rest, line;
-	bool has_length = false;
 	struct header h;
 
 	*ret = (struct wire_response){ 0 };
@@ -110,22 +152,30 @@ wire_parse_response(struct slice in, struct wire_response *ret, struct caisson_e
 		line = take_line(&rest);
 		if (!parse_header(line, &h))
 			return bad(error, "a header without name or with a line break");
-		if (is_named(&h, "Transfer-Encoding"))
-			return bad(error, "it is encoded");
-		if (is_named(&h, "Content-Length")) {
-			if (has_length || !parse_length(h.value, &ret->body_bytes))
-				return bad(error, "its length is not one number within the bound");
-			has_length = true;
-		}
-		if (is_named(&h, "Connection") && value_is(&h, "close"))
-			ret->close = true;
-		if (is_named(&h, "Sec-WebSocket-Accept"))
-			snprintf(ret->accept, sizeof ret->accept, "%.*s", (int)h.value.n,
-			    (const char *)h.value.p);
+		if (take_header(&h, ret, error) < 0)
+			return -1;
 	}
-	if (!has_length && ret->status != 101 && ret->status != 204)
+	if (!ret->has_length && ret->status != 101 && ret->status != 204)
 		return bad(error, "it has no length");
 	return 1;
+}
+
+bool
+wire_is_part(const char *name)
+{
+	size_t n = name != NULL ? strlen(name) : 0;
+
+	if (n == 0 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+		return false;
+	for (size_t i = 0; i < n;) {
+		uint32_t c;
+		int length = utf8_next((const uint8_t *)name + i, n - i, &c);
+
+		if (length <= 0 || utf8_is_control(c) || (c < 0x80 && strchr("/\\?#", (int)c) != NULL))
+			return false;
+		i += (size_t)length;
+	}
+	return true;
 }
 
 void

@@ -37,6 +37,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct event_base;
 
 struct caisson_client;
@@ -64,7 +68,7 @@ struct caisson_options {
 	 * of a daemon's local socket, where who asks is known from the kernel.
 	 */
 	const char *target;
-	const char *namespace; /* of a gateway; NULL: default */
+	const char *namespace_name; /* of a gateway; NULL: default */
 	const char *token; /* bearer token; NULL: none */
 	const char *certificate, *key; /* PEM files of a client certificate; NULL: none */
 	const char *authorities; /* PEM file to check the gateway by; NULL: the system's */
@@ -248,5 +252,9 @@ typedef void caisson_session_fn(struct caisson_session *s, const struct caisson_
     const struct caisson_error *error, bool lost, void *arg);
 int caisson_session_watch(struct caisson_session *s, struct event_base *base,
     caisson_session_fn *fn, void *arg, struct caisson_error *error);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* CAISSON_CLIENT_H */

@@ -221,11 +221,34 @@ await_response(struct wire *w, struct wire_response *ret, struct caisson_error *
 }
 
 static int
+check_part(const char *what, const char *name, struct caisson_error *error)
+{
+	if (wire_is_part(name))
+		return 0;
+	return error_set(error, "usage", "%.80s: this is no id of %s", name != NULL ? name : "", what);
+}
+
+/* Before anything is said: what the path of the request will be made of. */
+static int
+check_parts(const char *runtime, const char *session, const char *operation,
+    struct caisson_error *error)
+{
+	if (check_part("a runtime", runtime, error) < 0)
+		return -1;
+	if (session != NULL && check_part("a session", session, error) < 0)
+		return -1;
+	return operation != NULL ? check_part("an operation", operation, error) : 0;
+}
+
+static int
 web_call(struct wire *w, const struct call *c, struct buf *ret, struct caisson_error *error)
 {
 	struct wire_response response;
 	struct slice body;
 	int r = 0;
+
+	if (check_parts(c->runtime, c->session, c->operation, error) < 0)
+		return -1;
 
 	add_call(&w->ch->out, w->client, c);
 	if (await_response(w, &response, error) < 0)
@@ -257,6 +280,8 @@ web_greet(struct wire *w, const char *runtime, const char *session, struct caiss
 
 	if (session == NULL)
 		return 0;
+	if (check_parts(runtime, session, NULL, error) < 0)
+		return -1;
 	wire_key(key);
 	is_key = wshead_accept(slice_of(key), accept);
 	assert(is_key);
@@ -273,6 +298,8 @@ web_greet(struct wire *w, const char *runtime, const char *session, struct caiss
 		body = (struct slice){ body.p + response.head_bytes, response.body_bytes };
 		return refusal(response.status, body, error);
 	}
+	if (!response.upgrade || !response.connection_upgrade || response.unasked)
+		return error_set(error, "protocol", "the gateway agrees to what was not asked of it");
 	if (strcmp(response.accept, accept) != 0)
 		return error_set(error, "protocol", "the gateway's handshake answers another one");
 	channel_consume(w->ch, response.head_bytes);
@@ -288,6 +315,15 @@ say(struct wire *w, struct buf *text)
 	wire_frame(&w->ch->out, WSHEAD_TEXT, text->p, text->n);
 	w->ch->out.failed |= text->failed;
 	buf_finish(text);
+}
+
+/* One send or resume is under way at a time; a cancellation of what was before may still be. */
+static void
+note_asked(struct wire *w)
+{
+	w->older_cancels += w->cancels;
+	w->cancels = 0;
+	w->asked = true;
 }
 
 static void
@@ -390,6 +426,7 @@ web_send(struct wire *w, const char *session, const struct caisson_operation *op
 		add_text(&out, "{");
 	add_text(&out, "}}}");
 	say(w, &out);
+	note_asked(w);
 	return 0;
 }
 
@@ -403,6 +440,7 @@ web_resume(struct wire *w, const char *operation, uint64_t after, struct caisson
 	add_member(&out, "operationID", operation);
 	addf(&out, ",\"after\":%" PRIu64 "}", after);
 	say(w, &out);
+	note_asked(w);
 	return 0;
 }
 
@@ -416,6 +454,7 @@ web_cancel(struct wire *w, const char *operation, struct caisson_error *error)
 	add_member(&out, "operationID", operation);
 	add_text(&out, "}");
 	say(w, &out);
+	w->cancels++;
 	return 0;
 }
 

@@ -157,6 +157,18 @@ unpack_refusal(struct slice map, struct incoming *ret)
 	return true;
 }
 
+/* One that was asked for is answered, well or not; false: there is none. */
+static bool
+take_cancel(struct wire *w)
+{
+	uint32_t *n = w->older_cancels > 0 ? &w->older_cancels : &w->cancels;
+
+	if (*n == 0)
+		return false;
+	(*n)--;
+	return true;
+}
+
 int
 web_next(struct wire *w, struct incoming *ret, struct caisson_error *error)
 {
@@ -175,10 +187,20 @@ web_next(struct wire *w, struct incoming *ret, struct caisson_error *error)
 		if (value_open(&(struct slice){ map.p, map.n }).type != VALUE_MAP ||
 		    !member(map, "type", VALUE_STR, &type))
 			return bad(error, "a message without type");
-		if (slice_is(type.bytes, "cancel"))
-			continue; /* acknowledged (D-6) */
-		if (slice_is(type.bytes, "error"))
-			return unpack_refusal(map, ret) ? 1 : bad(error, "an error without code");
+		if (slice_is(type.bytes, "cancel")) { /* acknowledged (D-6) */
+			if (!take_cancel(w))
+				return bad(error, "a cancellation that nobody asked for");
+			continue;
+		}
+		if (slice_is(type.bytes, "error")) {
+			if (!unpack_refusal(map, ret))
+				return bad(error, "an error without code");
+			if ((w->older_cancels > 0 || !w->asked) && take_cancel(w))
+				continue; /* it came too late: the events say what happened */
+			w->asked = false;
+			return 1;
+		}
+		w->asked = false;
 		if (!unpack_event(w, map, type.bytes, &ret->event))
 			return bad(error, "no event");
 		return 1;

@@ -75,6 +75,10 @@ struct wire {
 	struct buf value, data; /* what the last event is made of */
 	bool within; /* one whose last frame has not come */
 	bool message_over; /* it was handed out */
+	/* What was asked and is not answered yet, in this order: answers keep it. */
+	uint32_t older_cancels; /* of operations before the last one */
+	bool asked; /* a send or resume */
+	uint32_t cancels;
 };
 
 /* Connects and says hello.  NULL on failure. */
@@ -101,11 +105,18 @@ struct wire_response {
 	unsigned status;
 	size_t head_bytes;
 	size_t body_bytes;
-	bool close;
+	bool has_length, close;
+	bool upgrade, connection_upgrade; /* it changes to WebSocket, and says so in both places */
+	bool unasked; /* it names an extension or a subprotocol: none was offered */
 	char accept[64]; /* Sec-WebSocket-Accept; "" for none */
 };
 /* 1 with the head parsed; 0: not whole yet; -1 with "protocol". */
 int wire_parse_response(struct slice in, struct wire_response *ret, struct caisson_error *error);
+/*
+ * Can it be one part of a path, which nobody on the way takes for another?  Encoded or not, some
+ * take "." and "..", slashes and controls for something else.  NULL cannot.
+ */
+bool wire_is_part(const char *name);
 /* Appends a path segment, or a query value, percent-encoded. */
 void wire_encode(struct buf *out, const char *text);
 

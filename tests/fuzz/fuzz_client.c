@@ -49,7 +49,7 @@ static void
 listen_to(const struct wire_ops *ops, const uint8_t *p, size_t n, size_t step, struct buf *out)
 {
 	struct channel ch = { .fd = -1, .connected = true };
-	struct wire w = { .ops = ops, .ch = &ch, .upgraded = true };
+	struct wire w = { .ops = ops, .ch = &ch, .upgraded = true, .asked = true, .cancels = 2 };
 	bool ended = false;
 
 	/* Requests that an answer may name. */

@@ -74,6 +74,35 @@ class Examples(daemon_lab.Case):
         self.assertEqual(status, 1)
         self.assertRegex(err, r"1: transport: .*\n2: transport: .*\n")
 
+    def test_the_header_is_one_of_any_c_and_of_cxx(self):
+        source = self.dir / "other.cc"
+        source.write_text("""#include <libcaisson.h>
+int main(int, char **argv)
+{
+	caisson_options options = caisson_options();
+	caisson_error error;
+	options.target = argv[1];
+	options.namespace_name = "default";
+	caisson_client *client = caisson_client_create(&options, &error);
+	int failed = client == nullptr || caisson_client_connect(client, &error) != 0;
+	caisson_client_destroy(client);
+	return failed;
+}
+""")
+        header = f"{self.dir}/there/include/libcaisson.h"
+        for standard in ("c99", "c11", "gnu17"):
+            subprocess.run(["cc", f"-std={standard}", "-pedantic-errors", "-Wall", "-Wextra", "-Werror",
+                            "-fsyntax-only", "-x", "c", header], check=True, timeout=wire.TIMEOUT)
+        if not shutil.which("c++"):
+            self.skipTest("no compiler of C++ is installed")
+        sanitizers = ["-fsanitize=address,undefined"] if wire.SANITIZED else []
+        for standard in ("c++11", "c++20"):
+            subprocess.run(["c++", f"-std={standard}", "-pedantic-errors", "-Wall", "-Wextra", "-Werror",
+                            *sanitizers, "-o", self.dir / "other", source, *self.flags],
+                           check=True, timeout=wire.TIMEOUT)
+            done = subprocess.run([self.dir / "other", self.socket], check=False, timeout=wire.TIMEOUT)
+            self.assertEqual(done.returncode, 0)
+
 
 if __name__ == "__main__":
     unittest.main()
