@@ -1,13 +1,15 @@
 """The Python clients and a gateway that says anything."""
 
+import itertools
 import random
+import tracemalloc
 import unittest
 
 from python_client_kinds import Asyncio, Lab
 from python_client_lab import accepted, completed, output, server_frame, text
 
 import caisson_client as api
-from caisson_client import _http1, _websocket
+from caisson_client import _exchange, _http1, _json, _websocket
 from caisson_client.events import event_of
 
 
@@ -36,7 +38,41 @@ def mutated(dice):
     return changed(dice, b"".join(dice.choices(pieces, k=dice.randrange(1, 8))))
 
 
+def events_of(kind):
+    """Events without end, of one size."""
+    bodies = {
+        "small": ("output", {"stream": "stdout", "data": "eA=="}),
+        "large": ("output", {"stream": "stdout", "data": "eHh4" * 20000}),
+        "wide": ("progress", {"text": "x" * 10000 + "\U0001f600"}),
+        "lists": ("progress", {"x": [[]] * 1000}),
+        "maps": ("progress", {"x": [{"a": 1000 + i} for i in range(1000)]}),
+    }
+    name, body = bodies[kind]
+    for sequence in itertools.count(2):
+        yield {"sequence": sequence, "type": name, name: body}
+
+
 class Parts(unittest.TestCase):
+    def test_what_waits_is_bounded_by_what_it_takes_here(self):
+        for kind in ("small", "large", "wide", "lists", "maps"):
+            with self.subTest(kind):
+                exchange = _exchange.Exchange()
+                exchange.send("shell", {})
+                exchange.on_message(_websocket.TEXT, _json.dumps(accepted()).encode())
+                tracemalloc.start()
+                try:
+                    for event in events_of(kind):
+                        exchange.on_message(_websocket.TEXT, _json.dumps(event).encode())
+                        if exchange.full:
+                            break
+                    held = tracemalloc.get_traced_memory()[0]
+                finally:
+                    tracemalloc.stop()
+                self.assertLess(held, _exchange.QUEUE_MAX * 5 // 4)
+                while exchange.take().sequence < event["sequence"]:
+                    pass
+                self.assertEqual(exchange.queued, 0)
+
     def parse(self, pieces):
         parser, messages = _websocket.Parser(1 << 20), []
         try:

@@ -3,6 +3,7 @@ sandboxes and files that do not wait for anything."""
 
 from __future__ import annotations
 
+import re
 import ssl
 from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional, Tuple
@@ -15,6 +16,7 @@ from .errors import CaissonError, ProtocolError, TransportError, Unavailable, Us
 AGENT = "caisson-client-python"
 IDLE_MAX = 20.0  # seconds for which a connection is kept for the next request
 READ_MAX = 1 << 20  # bytes of a file in one answer
+_NO_PART = re.compile(r"[/\\?#\x00-\x1f\x7f-\x9f]")
 
 
 def query(**parameters: Any) -> str:
@@ -27,9 +29,10 @@ def query(**parameters: Any) -> str:
 
 
 def segment(name: str) -> str:
-    """A name as one part of a path, which no one on the way takes for another: UsageError."""
+    """A name as one part of a path, which no one on the way takes for another, and some do even if
+    it is encoded: UsageError."""
     try:
-        if name not in ("", ".", ".."):
+        if name not in ("", ".", "..") and not _NO_PART.search(name):
             return quote(name, safe="")
     except (TypeError, UnicodeEncodeError):
         pass

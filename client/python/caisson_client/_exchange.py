@@ -15,6 +15,7 @@ from .errors import CaissonError, ProtocolError, TransportError, UsageError, api
 from .events import Accepted, Event, Gap, event_of
 
 QUEUE_MAX = 4 << 20  # bytes of events that nobody has taken; then no more are read
+_VALUE = 64  # bytes that a value takes besides its text
 HEARTBEAT_MIN, HEARTBEAT_MAX = 0.1, 30.0  # seconds (OP-29)
 HEARTBEAT = b'{"type":"heartbeat"}'
 GONE = 1.0  # seconds for a close frame to a gateway that may be gone
@@ -32,13 +33,21 @@ def _frame_of(message: Dict[str, Any]) -> bytes:
         raise UsageError(f"no JSON: {e}") from None
 
 
+def _held_for(text: bytes) -> int:
+    """About how many bytes a message takes once it is an event.  Of output both forms are kept,
+    one character beyond ASCII makes the others of its string as wide, and small messages are
+    more objects than text."""
+    values = sum(text.count(mark) for mark in (b",", b":", b"[", b"{"))
+    return len(text) * (2 if text.isascii() else 4) + values * _VALUE
+
+
 class Exchange:
     def __init__(self) -> None:
         self.closing = False
         self.failure: Optional[CaissonError] = None  # of the connection: the first
         self.operation: Optional[str] = None  # that was last sent or resumed, once it has its id
         self.taken = 0  # sequence of its last event that was handed out
-        self.queued = 0  # bytes of events that nobody has taken
+        self.queued = 0  # bytes that events take which nobody has taken
         self._parser = _websocket.Parser()
         self._events: Deque[Tuple[Event, int]] = collections.deque()
         self._asked: Deque[str] = collections.deque()  # send, resume, cancel: not yet answered
@@ -163,7 +172,7 @@ class Exchange:
                 raise ProtocolError("a cancellation that nobody asked for")
             self._asked.remove("cancel")
         else:
-            self._on_event(message, len(text))
+            self._on_event(message, _held_for(text))
 
     def _on_error(self, message: Dict[str, Any]) -> None:
         """It is of the first that was asked and not yet answered: requests are answered in
