@@ -36,6 +36,7 @@ on_close(struct conn *c, unsigned code)
 }
 
 const struct conn_handler api_handler = {
+	.body_bytes = 8 * METADATA_MAX, /* that much may be said in so much JSON */
 	.on_request = caller_on_request,
 	.on_text = on_text,
 	.on_drained = on_drained,

@@ -208,6 +208,7 @@ on_ready(struct uplink *u, void *arg)
 	struct caller *x = arg;
 
 	(void)u;
+	conn_set_proven(x->conn);
 	if (x->route != NULL)
 		serve(x);
 }

@@ -13,6 +13,7 @@
 #include "gateway/control.h"
 
 #define FINISH_MS      2000 /* that a client has to end after our end */
+#define BEHIND_BYTES   (16u << 10) /* of answers that wait: no request is taken before them */
 #define SPARE_MAX      (512u << 10) /* bytes of an empty queue that are worth keeping */
 #define READS_PER_TURN 16 /* of one TLS connection, each of a record at most */
 
@@ -76,8 +77,17 @@ wants_read(const struct conn *c)
 		return c->drained;
 	if (c->closing)
 		return false;
-	return !conn_is_full(c) &&
+	return !conn_is_behind(c) &&
 	    (c->exchange == NULL || c->in_bytes < c->g->config.header_bytes);
+}
+
+/* Of requests, not much more than one is read ahead, whoever sends them. */
+static size_t
+most_to_read(const struct conn *c)
+{
+	return c->ws != NULL || c->g->config.header_bytes > sizeof(scratch)
+	    ? sizeof(scratch)
+	    : c->g->config.header_bytes;
 }
 
 static void conn_on_io(evutil_socket_t fd, short events, void *arg);
@@ -145,6 +155,13 @@ conn_is_full(const struct conn *c)
 	return conn_queued(c) >= CONN_HIGH_BYTES;
 }
 
+/* A WebSocket's user sees to that itself (on_drained). */
+bool
+conn_is_behind(const struct conn *c)
+{
+	return conn_queued(c) >= (c->ws != NULL ? CONN_HIGH_BYTES : BEHIND_BYTES);
+}
+
 static ssize_t
 write_some(struct conn *c)
 {
@@ -208,11 +225,13 @@ flush(struct conn *c)
 static void
 tell_drained(struct conn *c)
 {
+	if (c->held && !conn_is_behind(c)) {
+		c->held = false;
+		conn_touch(c);
+	}
 	if (!c->told_full || conn_queued(c) > CONN_LOW_BYTES || c->ended)
 		return;
 	c->told_full = false;
-	if (c->in_bytes > 0)
-		conn_touch(c); /* requests that waited for this */
 	if (c->handler->on_drained != NULL)
 		c->handler->on_drained(c);
 }
@@ -238,12 +257,12 @@ read_some(struct conn *c, uint8_t *p, size_t n)
 static size_t
 fill_scratch(struct conn *c)
 {
-	size_t got = 0;
+	size_t got = 0, most = most_to_read(c);
 	ssize_t r = 0;
 
 	c->more = false;
-	for (unsigned i = 0; i < READS_PER_TURN && got < sizeof(scratch); i++) {
-		r = read_some(c, scratch + got, sizeof(scratch) - got);
+	for (unsigned i = 0; i < READS_PER_TURN && got < most; i++) {
+		r = read_some(c, scratch + got, most - got);
 		if (r <= 0)
 			break;
 		got += (size_t)r;
@@ -294,9 +313,11 @@ keep(struct conn *c, const uint8_t *p, size_t n)
 	if (need > cap) {
 		/* A request that comes byte by byte grows by steps. */
 		cap = need < 512 ? 512 : cap >= 4096 && need < cap * 2 ? cap * 2 : need;
-		/* What every request may have is taken by no large ones of others. */
+		/* What every request may have is taken by no large ones of others, and what those
+		 * who are known may have by no strangers. */
 		if (cap > c->g->config.header_bytes &&
-		    c->g->buffered_bytes + (cap - c->in_cap) > CONNS_BUFFERED_MAX)
+		    c->g->buffered_bytes + (cap - c->in_cap) >
+			CONNS_BUFFERED_MAX / (c->proven || c->ws != NULL ? 1 : 2))
 			return false;
 		in = realloc(c->in, cap);
 		if (in == NULL)
@@ -475,6 +496,12 @@ void
 conn_set_user(struct conn *c, void *user)
 {
 	c->user = user;
+}
+
+void
+conn_set_proven(struct conn *c)
+{
+	c->proven = true;
 }
 
 void *

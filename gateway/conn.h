@@ -32,6 +32,9 @@ struct gateway;
 #define CONN_LOW_BYTES	(64u << 10)
 
 struct conn_handler {
+	/* of a request's body, at most; the configuration's bound holds as well.  What comes
+	 * before it is known from whom is kept small. */
+	size_t body_bytes;
 	/*
 	 * One whole request.  It lives until it is answered, by conn_respond(), conn_refuse()
 	 * or ws_accept(), now or later and exactly once, or until on_close.
@@ -57,6 +60,10 @@ struct conn_handler {
 void conn_set_user(struct conn *c, void *user);
 void *conn_user(const struct conn *c);
 struct gateway *conn_gateway(const struct conn *c);
+
+/* Who the client is, somebody knows.  Until then its place is for others: when connections are
+ * short it is the first to go, whatever it does, unless an answer is on its way to it. */
+void conn_set_proven(struct conn *c);
 
 /* The request in service; NULL if there is none. */
 const struct request *conn_request(const struct conn *c);

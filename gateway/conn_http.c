@@ -276,13 +276,15 @@ size_t
 conn_take_requests(struct conn *c, uint8_t *p, size_t n)
 {
 	const struct gateway_config *config = &c->g->config;
-	struct http_limits limits = { config->header_bytes, config->body_bytes };
+	struct http_limits limits = { config->header_bytes,
+		c->handler->body_bytes < config->body_bytes ? c->handler->body_bytes
+							    : config->body_bytes };
 	struct http_fault fault;
 	size_t used;
 	int r;
 
-	/* Who does not take the answers to what it sent gets no more of them. */
-	if (c->exchange != NULL || conn_is_full(c))
+	c->held = conn_is_behind(c);
+	if (c->exchange != NULL || c->held)
 		return 0;
 	r = http_measure(&c->scan, &limits, p, n, &fault);
 	if (r < 0) {

@@ -12,7 +12,8 @@
 #include "gateway/tls.h"
 #include "gateway/websocket.h"
 
-/* bytes of what is not whole yet, of all connections: gateway.buffered_bytes */
+/* bytes of what is not whole yet, of all connections: gateway.buffered_bytes; half of it for
+ * those whose proof has not come */
 #define CONNS_BUFFERED_MAX (64u << 20)
 
 struct acceptor;
@@ -46,11 +47,14 @@ struct conn {
 	struct ws *ws; /* NULL: HTTP */
 
 	uint64_t due_at_ms; /* 0: nothing; else what `expects` names has not come by then */
+	uint64_t opened_at_ms;
 	uint64_t taken_at_ms; /* when the client last took a byte, while some wait */
 	uint64_t acknowledged_bytes; /* by a TCP client, when that was last looked at */
 
 	bool dirty; /* in gateway.dirty */
+	bool proven; /* conn_set_proven() */
 	bool paused; /* by the user */
+	bool held; /* a request waits until the client has taken answers */
 	bool told_full; /* conn_is_full() was true: on_drained is owed */
 	bool begun; /* a request is on its way, and has its time */
 	bool eof; /* the client sends nothing more */
@@ -79,6 +83,8 @@ void conn_cut_off(struct conn *c);
 void conn_finish(struct conn *c);
 /* What the client has to do within `ms`; 0: nothing. */
 void conn_expect(struct conn *c, unsigned ms);
+/* A client that has not taken the answers to what it sent gets no more of them. */
+bool conn_is_behind(const struct conn *c);
 /* Where an answer or a frame is put together; conn_touch() then. */
 struct buf *conn_out(struct conn *c);
 void conn_free(struct conn *c); /* on_close first; never from below a callback of its own */

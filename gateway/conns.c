@@ -16,6 +16,7 @@
 #define SWEEP_MS_MAX 1000 /* how late a time that has passed may be noticed */
 #define CROWD_LEFT 32 /* connections that have gone, whose memory is worth giving back */
 #define MUTE_MS 1000 /* without a whole request: from then on its place is for who waits */
+#define STRANGER_MS 1000 /* without a proof that was taken: likewise */
 
 /* ---- time ------------------------------------------------------------------------------- */
 
@@ -56,6 +57,17 @@ is_mute(const struct conn *c, uint64_t now_ms)
 	return c->begun && c->ws == NULL && c->exchange == NULL && !c->ended && !c->closing &&
 	    c->due_at_ms != 0 &&
 	    c->due_at_ms + MUTE_MS <= now_ms + c->g->config.header_timeout_ms;
+}
+
+/*
+ * Nobody knows who it is: that it takes no answers, or asks again and again for what is refused,
+ * must not keep out those who could say it.
+ */
+static bool
+is_stranger(const struct conn *c, uint64_t now_ms)
+{
+	return !c->proven && c->ws == NULL && c->exchange == NULL && !c->ended &&
+	    c->opened_at_ms + STRANGER_MS <= now_ms;
 }
 
 /*
@@ -108,7 +120,7 @@ on_sweep(void *arg)
 		} else if (c->due_at_ms != 0 && c->due_at_ms <= now_ms) {
 			on_due(c);
 		}
-		if (is_mute(c, now_ms))
+		if (is_mute(c, now_ms) || is_stranger(c, now_ms))
 			gives = c->acceptor;
 	}
 	if (gives != NULL)
@@ -142,6 +154,7 @@ conn_open(struct gateway *g, struct acceptor *a, int fd, struct ssl_ctx_st *tls)
 	if (g->stats.open_connections > g->crowd)
 		g->crowd = g->stats.open_connections;
 	g->stats.connections++;
+	c->opened_at_ms = clock_ms();
 	conn_expect(c, g->config.header_timeout_ms);
 	if (g->sweep.at_ms == 0)
 		alarm_set(g->alarms, &g->sweep, clock_ms() + sweep_ms(g));
@@ -200,12 +213,14 @@ rests(const struct conn *c)
 bool
 conns_make_room(struct gateway *g, const struct acceptor *a)
 {
-	struct conn *c, *oldest = NULL, *mute = NULL;
+	struct conn *c, *oldest = NULL, *mute = NULL, *stranger = NULL;
 	uint64_t now_ms = clock_ms();
 
 	TAILQ_FOREACH (c, &g->conns, entry) {
 		if (!acceptor_may_give(c->acceptor, a))
 			continue;
+		if (stranger == NULL && is_stranger(c, now_ms))
+			stranger = c; /* they are in the order in which they came */
 		if (rests(c) && (oldest == NULL || c->due_at_ms < oldest->due_at_ms))
 			oldest = c;
 		if (is_mute(c, now_ms) && (mute == NULL || c->due_at_ms < mute->due_at_ms))
@@ -214,8 +229,13 @@ conns_make_room(struct gateway *g, const struct acceptor *a)
 	/* Who asks for nothing has less to lose than who has asked before. */
 	if (mute != NULL)
 		oldest = mute;
+	if (stranger != NULL)
+		oldest = stranger;
 	if (oldest == NULL)
 		return false;
-	conn_end(oldest);
+	if (conn_queued(oldest) > 0)
+		conn_cut_off(oldest);
+	else
+		conn_end(oldest);
 	return true;
 }

@@ -66,11 +66,19 @@ take_subprotocol(const struct request *r, struct proof *ret)
 	const size_t n = strlen(SUBPROTOCOL_PREFIX);
 	struct ws_offers offers = { 0 };
 	struct slice one;
+	int rc = -ENOENT;
 
-	while (ws_offer_next(r, &offers, &one))
-		if (one.n > n && memcmp(one.p, SUBPROTOCOL_PREFIX, n) == 0)
-			return take_token((struct slice){ one.p + n, one.n - n }, ret);
-	return -ENOENT;
+	while (ws_offer_next(r, &offers, &one)) {
+		if (one.n <= n || memcmp(one.p, SUBPROTOCOL_PREFIX, n) != 0)
+			continue;
+		/* of two it is not ours to choose one */
+		rc = ret->has_token ? -EINVAL
+				    : take_token((struct slice){ one.p + n, one.n - n }, ret);
+		if (rc < 0)
+			break;
+	}
+	ret->has_token = rc == 0;
+	return rc;
 }
 
 int

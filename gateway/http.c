@@ -331,10 +331,13 @@ read_options(struct request *r, struct http_fault *fault)
 	struct slice s;
 	bool close = has_option(r, "connection", "close");
 
-	/* HTTP/1.0 is served, and ended. */
-	r->keep_alive = !close && r->minor == 1;
 	r->upgrade = r->minor == 1 && has_option(r, "connection", "upgrade") &&
 	    http_header(r, "upgrade", &s);
+	/* HTTP/1.0 is served, and ended.  So is who asks for a WebSocket and gets none: a proxy
+	 * that takes no notice of the refusal passes on as frames what would be requests here.
+	 * */
+	r->keep_alive = !close && r->minor == 1 &&
+	    !(r->upgrade && has_option(r, "upgrade", "websocket"));
 	if (!http_header(r, "expect", &s) || r->minor == 0)
 		return 0;
 	r->expects_continue = http_is(s, "100-continue");

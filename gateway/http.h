@@ -53,7 +53,8 @@ struct request {
 	unsigned nheaders;
 	struct slice host; /* of the Host header; empty if an HTTP/1.0 request has none */
 	struct slice body;
-	bool keep_alive; /* the client can go on with this connection */
+	/* the client can go on with this connection; of an upgrade: unless it is refused */
+	bool keep_alive;
 	bool upgrade; /* Connection: upgrade, with an Upgrade header */
 	bool expects_continue; /* waits for 100 before it sends the body */
 

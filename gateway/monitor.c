@@ -199,6 +199,7 @@ monitor_on_close(struct conn *c, unsigned code)
 }
 
 const struct conn_handler monitor_handler = {
+	.body_bytes = 0,
 	.on_request = monitor_on_request,
 	.on_close = monitor_on_close,
 };

@@ -81,6 +81,13 @@ class Monitor(unittest.TestCase):
                 for path in ("/healthz", "/readyz", "/metrics"):
                     self.assertEqual(client.get(path).status, 404, path)
 
+    def test_no_body_is_taken(self):
+        with Host() as host:
+            for head, status in ((b"Content-Length: 1\r\n\r\n", 413), (b"Content-Length: 0\r\n\r\n", 200)):
+                with host.connect(1) as client:
+                    client.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + head)
+                    self.assertEqual(client.response().status, status)
+
     def test_a_page_whose_name_points_here_reads_nothing(self):
         """A browser sends the name that its page came from, wherever that points by now."""
         def ask(client, path, host, more=""):

@@ -79,6 +79,16 @@ class Http(unittest.TestCase):
             self.refused(self.lab.call("POST", BASE, body), 400, "invalid_argument", words)
         self.assertEqual(self.lab.methods(), [])
 
+    def test_before_anybody_knows_from_whom_a_body_is_kept_small(self):
+        """However large a message of a WebSocket may be: said with the head, before a byte of it has come."""
+        for head in (b"Content-Length: 131073\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n20001\r\n"):
+            with self.lab.connect() as client:
+                client.send(f"POST {BASE} HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer x\r\n".encode() + head)
+                answer = client.response()
+                self.assertEqual((answer.status, answer.headers["connection"]), (413, "close"))
+        self.assertEqual(self.lab.call("POST", BASE, b'{"queue":1}' + b" " * 131061).status, 201)
+        self.assertEqual(self.lab.methods(), ["session.acquire"])
+
     def test_keys_and_traces_have_their_form(self):
         """OP-38"""
         for key in ("", "a b", "k" * 129, "ä", "a/b"):

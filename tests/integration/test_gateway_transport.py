@@ -1,5 +1,6 @@
 """HTTP over real sockets: bytes as clients send them, slowly, wrongly, many at once."""
 
+import contextlib
 import errno
 import os
 import re
@@ -8,6 +9,7 @@ import select
 import shutil
 import socket
 import tempfile
+import threading
 import time
 import unittest
 
@@ -104,6 +106,27 @@ class Requests(unittest.TestCase):
             self.assertIn(b"now", other.get("/now").body)
             self.assertIn(b"later", client.response().body)
             self.assertIn(b"then", client.response().body)
+
+    def test_requests_without_end_whose_answers_nobody_takes_cost_a_bound(self):
+        """So many that each would fill a queue of answers and one of requests; all are answered in the end."""
+        count, clients = 20000, 48
+        with echo() as host, contextlib.ExitStack() as stack:
+            first = memory_of(host)
+            crowd = [stack.enter_context(host.connect()) for _ in range(clients)]
+            for client in crowd:
+                client.sock.setblocking(False)
+                with self.assertRaises(BlockingIOError):
+                    for _ in range(count):
+                        client.sock.send(b"GET /%d HTTP/1.1\r\nHost: h\r\n\r\n" % (10**9) * 100)
+            host.ping()
+            self.assertLess(memory_of(host) - first, clients * (80 << 10) * (8 if SANITIZED else 1))
+        with echo() as host, host.connect() as client:
+            sender = threading.Thread(target=client.send, args=(
+                b"".join(b"GET /%d HTTP/1.1\r\nHost: h\r\n\r\n" % i for i in range(count)),))
+            sender.start()
+            for i in range(count):
+                self.assertIn(b"segment %d\n" % i, client.response().body)
+            sender.join()
 
     def test_a_flood_behind_a_request_in_service_is_not_read(self):
         with echo() as host, host.connect() as client, host.connect() as other:
@@ -287,6 +310,23 @@ class Bounds(unittest.TestCase):
                 for client in clients[1:]:
                     self.assertEqual(client.response().status, 200)
                     client.sock.close()
+
+    def test_strangers_make_room_whatever_they_do_and_who_is_known_does_not(self):
+        """Answers that nobody takes hold no place: each of these would for ten minutes."""
+        with echo(connections=4, writeTimeoutMs=600000, headerTimeoutMs=600000) as host, \
+                contextlib.ExitStack() as stack:
+            known, *strangers = [stack.enter_context(host.connect()) for _ in range(4)]
+            self.assertEqual(known.get("/known").status, 200)
+            known.send(b"GET /bytes/9000000 HTTP/1.1\r\nHost: h\r\n\r\n")
+            # Takes no answers; the same with a mistake behind them; and a farewell without an end.
+            strangers[0].send(b"GET /bytes/9000000 HTTP/1.1\r\nHost: h\r\n\r\n")
+            strangers[1].send(b"GET /bytes/9000000 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+            strangers[2].send(b"GET /bytes/9000000 HTTP/1.1\r\nHost: h\r\n\r\n" + b"x" * 4000)
+            for stranger in strangers:  # the one that came first goes first
+                newcomer = stack.enter_context(host.connect())
+                self.assertEqual(newcomer.get("/").status, 200)
+                self.assertLess(len(stranger.rest()), 9000000)
+            self.assertEqual(len(known.response().body), 9000000)
 
     def test_a_listener_has_its_share_whatever_another_holds(self):
         listeners = [{"kind": "public"}, {"kind": "public", "unix": True}]

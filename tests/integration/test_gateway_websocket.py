@@ -50,6 +50,19 @@ class Handshake(unittest.TestCase):
                             b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
                 self.assertEqual(client.response().status, 400)
 
+    def test_behind_a_handshake_that_is_refused_nothing_is_served(self):
+        """A proxy that overlooks the refusal would pass on as frames what would be requests here."""
+        behind = b"GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n"
+        for path, version in (("/echo", b"8"), ("/", b"13")):
+            with self.subTest(path), echo() as host, host.connect() as client:
+                client.send(b"GET %s HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+                            b"Sec-WebSocket-Version: %s\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+                            % (path.encode(), version) + behind)
+                answer = client.response()
+                self.assertEqual((answer.status, answer.headers["connection"]),
+                                 (426 if path == "/echo" else 200, "close"))
+                self.assertEqual(client.rest(), b"")
+
     def test_frames_may_come_with_the_handshake(self):
         with echo() as host, host.connect() as client:
             client.send(b"GET /echo HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\n"

@@ -7,6 +7,7 @@
  *   GET /later           answered when another one asks for /now
  *   /echo                WebSocket: "text" -> "text"; "flood N" -> messages of 1 KiB up to N,
  *                        while the client takes them; "close" -> closed with 1008
+ *   /known               counts as one whose proof was taken, from then on
  *   anything else        method, segments, members and body, a line each
  */
 #include <errno.h>
@@ -113,6 +114,8 @@ echo_on_request(struct conn *c, const struct request *r)
 	} else {
 		if (slice_is(first, "now"))
 			answer_now();
+		if (slice_is(first, "known"))
+			conn_set_proven(c);
 		say_again(c, r);
 	}
 }
@@ -168,6 +171,7 @@ echo_on_leave(struct conn *c)
 }
 
 static const struct conn_handler handler = {
+	.body_bytes = SIZE_MAX,
 	.on_request = echo_on_request,
 	.on_text = echo_on_text,
 	.on_drained = flood,

@@ -54,6 +54,10 @@ static const struct {
 	    true, 0, "x" },
 	{ "Sec-WebSocket-Protocol: caisson.bearer.\r\n", true, -ENOENT, NULL },
 	{ "Sec-WebSocket-Protocol: caisson.bearer.a|b\r\n", true, -EINVAL, NULL },
+	{ "Sec-WebSocket-Protocol: caisson.bearer.a, caisson.bearer.b\r\n", true, -EINVAL, NULL },
+	{ "Sec-WebSocket-Protocol: caisson.bearer.a\r\nSec-WebSocket-Protocol: caisson, "
+	  "caisson.bearer.a\r\n",
+	    true, -EINVAL, NULL },
 	{ "Authorization: Bearer h\r\nSec-WebSocket-Protocol: caisson.bearer.s\r\n", true, 0,
 	    "h" },
 	{ "Authorization: Basic x\r\nSec-WebSocket-Protocol: caisson.bearer.s\r\n", true,

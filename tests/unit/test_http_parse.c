@@ -243,7 +243,7 @@ START_TEST(a_request_is_read_with_all_its_parts)
 	ck_slice(value, "");
 	ck_assert(!http_header(&o.request, "x", &value));
 	ck_slice(o.request.body, "body");
-	ck_assert(o.request.keep_alive && o.request.upgrade);
+	ck_assert(!o.request.keep_alive && o.request.upgrade);
 	ck_assert_uint_eq(o.used, (size_t)(o.request.body.p - o.bytes) + 4);
 	free(o.bytes);
 }
@@ -266,6 +266,10 @@ static const struct {
 	{ "GET HTTPS://a/?x HTTP/1.1\r\n" H E, 0, true },
 	{ "GET / HTTP/1.1\r\nHost:\r\n" E, 0, true },
 	{ "GET / HTTP/1.1\r\n" H "Connection: x, Close\r\n" E, 0, false },
+	{ "GET / HTTP/1.1\r\n" H "Connection: Upgrade\r\nUpgrade: h2c\r\n" E, 0, true },
+	{ "GET / HTTP/1.1\r\n" H "Upgrade: websocket\r\n" E, 0, true },
+	{ "GET / HTTP/1.1\r\n" H "Connection: upgrade\r\nUpgrade: a, WebSocket\r\n" E, 0,
+	    false },
 	{ "GET / HTTP/1.0\r\n" E, 0, false },
 	{ "GET / HTTP/1.0\r\nConnection: keep-alive\r\n" E, 0, false },
 	{ "POST / HTTP/1.1\r\n" H "Content-Length: 0\r\n" E, 0, true },
