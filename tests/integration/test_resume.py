@@ -9,7 +9,7 @@ import unittest
 from broker_host import FOUND, FROM_GATEWAY, Host
 from outage_lab import PLAN, STOPS
 from sessions_lab import SHELL, Commands
-from wire import TIMEOUT
+from wire import TIMEOUT, Closed
 
 def token(name):
     return f"token-of-{name}-0123456789"
@@ -211,12 +211,25 @@ class Resume(Case):
         self.assertEqual(self.attach(operator, operation).read(until=1).at, 1)
         self.work.end(child)
         Reader(self, alice, operation).read()
-        for after, code in ((3, "invalid_argument"), (1 << 40, "invalid_argument")):
+        for after in (3, 1 << 40, (1 << 63) - 1, 1 << 63, (1 << 64) - 1):  # one more would be 0
             self.assertEqual(self.refused(alice, "operation.attach", operation=operation,
-                                          after=after), code)
+                                          after=after), "invalid_argument", after)
         # All of it was seen: there is nothing to be told, and that is no error.
         alice.call("operation.attach", operation=operation, after=2)
         self.assertEqual(self.refused(bob, "operation.attach", operation=operation), "not_found")
+
+    def test_a_negative_cursor_is_no_message_and_costs_its_sender_alone(self):  # OP-42
+        host = self.host()
+        client, _, operation, child = self.begin(host)
+        first = Reader(self, client, operation).read(until=1)
+        for after in (-1, -(1 << 63)):
+            other = host.client()
+            other.request("operation.attach", operation=operation, after=after)
+            with self.assertRaises(Closed):
+                other.receive()
+        self.work.say(child, b"one")
+        self.work.end(child)
+        self.assertEqual(first.read().output, b"one")
 
     def test_followers_are_bounded_and_a_place_becomes_free(self):
         host = self.host()

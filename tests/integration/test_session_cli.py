@@ -308,7 +308,7 @@ class Sessions(unittest.TestCase):
             self.assertEqual(self.caisson(daemon, "send", ID, "--", "true"), (0, b"", ""))
 
     def test_cancel_ends_it_on_its_own_connection(self):
-        """OP-25, D-6."""
+        """D-6."""
         def script(peer, method, params, msgid):
             assert (method, params) == ("operation.attach", {"operation": "op-1", "after": 5})
             peer.reply(msgid, operation="op-1")
