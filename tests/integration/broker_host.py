@@ -21,6 +21,7 @@ import tempfile
 import threading
 import time
 
+import wire
 from wire import (Closed, Peer, TIMEOUT, frame, keep_low_descriptors, program, receive_packet,
                   unpack)
 
@@ -111,6 +112,18 @@ def principal(id, **members):
             "sessions": 4, "connections": 4, **members}
 
 
+def ends_of_nothing():
+    """A pipe's end to write to that nobody reads, and one to read from that nobody writes to."""
+    r, write = os.pipe()
+    read, w = os.pipe()
+    os.close(r), os.close(w)
+    return read, write
+
+
+ENDED = dict(zip(("stdin", "stdout"), ends_of_nothing()))
+ENDED["stderr"] = ENDED["stdout"]
+
+
 class Child:
     """A scripted worker or provider."""
 
@@ -142,7 +155,7 @@ class Child:
         for fd in theirs:
             os.close(fd)
         host.tell(STARTED, **self.key)
-        threading.Thread(target=self.run, daemon=True).start()
+        wire.start(self.run)
 
     def run(self):
         try:
@@ -150,16 +163,21 @@ class Child:
         except (Closed, TimeoutError, OSError):
             pass
         self.finish()
+        with self.lock:
+            for name in ENDED:
+                if hasattr(self, name):
+                    os.close(getattr(self, name))
+                    delattr(self, name)
 
     def finish(self, **exit):
         with self.lock:
             if self.over.is_set():
                 return
             self.over.set()
-        for name in ("stdin", "stdout", "stderr"):
-            if hasattr(self, name):
-                os.close(getattr(self, name))
-                delattr(self, name)
+            # Its thread may be about to use the numbers: they are nobody else's before its end.
+            for name, ended in ENDED.items():
+                if hasattr(self, name):
+                    os.dup2(ended, getattr(self, name), inheritable=False)
         if hasattr(self, "peer"):
             try:
                 self.peer.sock.shutdown(socket.SHUT_RDWR)
@@ -228,15 +246,21 @@ class Host:
         for fd in (*high, memory):
             os.close(fd)
         theirs.close()
-        threading.Thread(target=self.serve, daemon=True).start()
-        ledger, broker_end = socket.socketpair()
-        broker_end.setblocking(False)
-        self.ledger = Peer(ledger)
-        threading.Thread(target=self.serve_ledger, daemon=True).start()
-        self.tell(LEDGER, [broker_end.fileno()])
-        broker_end.close()
+        self.reader = wire.start(self.serve)
+        self.start_ledger()
 
     # -- what the supervisor and the ledger do
+
+    def start_ledger(self):
+        ours, theirs = socket.socketpair()
+        theirs.setblocking(False)
+        self.ledger = Peer(ours)
+        self.ledger_reader = wire.start(self.serve_ledger)
+        self.tell(LEDGER, [theirs.fileno()])
+        theirs.close()
+
+    def end_ledger(self):
+        wire.close_under(self.ledger_reader, self.ledger.sock)
 
     def new_segment(self, number):
         path = pathlib.Path(self.directory.name) / f"journal.{number:08d}"
@@ -367,8 +391,7 @@ class Host:
         return found
 
     def log_text(self):
-        self.log.seek(0)
-        return self.log.read().decode("utf-8", "replace")
+        return wire.written(self.log)
 
     def close(self):
         """Ends the broker as the supervisor does; returns its exit status and its log."""
@@ -383,8 +406,9 @@ class Host:
             status = self.process.wait()
         for child in self.children:
             child.finish()
-        self.control.close()
-        self.ledger.close()
+        self.reading.set()
+        wire.close_under(self.reader, self.control)
+        self.end_ledger()
         self.directory.cleanup()
         return status, self.log_text()
 

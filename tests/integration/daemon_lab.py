@@ -76,9 +76,7 @@ class Daemon:
             assert self.ready, self.stderr()
 
     def stderr(self):
-        # Not by seek(): its offset is the daemon's too, which would write over its own lines.
-        fd = self.errors.fileno()
-        return said(os.pread(fd, os.fstat(fd).st_size, 0).decode())
+        return said(wire.written(self.errors))
 
     def close(self):
         if self.process.poll() is None:

@@ -19,6 +19,7 @@ import threading
 import time
 
 from broker_host import CONFIG, CONFIG_TAKEN, FIELDS, FORMAT, PING, PONG, READY, SETTLED, SHUTDOWN, control
+import wire
 from wire import Closed, Peer, TIMEOUT, frame, program, receive_packet
 
 DIAL, DIALED = 48, 56
@@ -133,8 +134,7 @@ class Host:
         return status
 
     def log(self):
-        self.stderr.seek(0)
-        return self.stderr.read().decode()
+        return wire.written(self.stderr)
 
     def tell(self, fds=(), **values):
         ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []

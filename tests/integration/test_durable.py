@@ -2,12 +2,10 @@
 
 import os
 import signal
-import socket
 import stat
-import threading
 import unittest
 
-from broker_host import Client, Host, LEDGER
+from broker_host import Client, Host
 from daemon_lab import Daemon
 from real import wait_for
 from test_resume import Printer, Reader
@@ -105,13 +103,8 @@ class Keeper(Host):
 
     def another(self):
         """The ledger dies, and another comes."""
-        self.ledger.close()
-        ours, theirs = socket.socketpair()
-        theirs.setblocking(False)
-        self.ledger = Peer(ours)
-        threading.Thread(target=self.serve_ledger, daemon=True).start()
-        self.tell(LEDGER, [theirs.fileno()])
-        theirs.close()
+        self.end_ledger()
+        self.start_ledger()
 
 
 class Delivery(unittest.TestCase):
@@ -160,7 +153,7 @@ class Delivery(unittest.TestCase):
         reader = Reader(self, client, operation).read(until=1)
         self.work.say(child, b"one")
         self.asked(host, 2)
-        host.ledger.close()
+        host.end_ledger()
         self.work.say(child, b"two")
         self.work.end(child)
         wait_for(lambda: "operation.ended" in [r["type"] for r in host.records()], "its ending")
@@ -178,7 +171,7 @@ class Delivery(unittest.TestCase):
         host, client, operation, child = self.begin(retentionOperation=4096)
         host.keep(self.asked(host, 1)[0])
         reader = Reader(self, client, operation).read(until=1)
-        host.ledger.close()
+        host.end_ledger()
         size = 0
         while size < 4 << 20:  # more than may lie anywhere on its way
             self.work.say(child, bytes(32 << 10))
@@ -247,7 +240,7 @@ class Delivery(unittest.TestCase):
         host, client, operation, child = self.begin()
         session = self.session(client)
         host.keep(self.asked(host, 1)[0])
-        host.ledger.close()
+        host.end_ledger()
         self.work.say(child, b"part")
         self.work.end(child)
         wait_for(lambda: "operation.ended" in [r["type"] for r in host.records()], "its ending")

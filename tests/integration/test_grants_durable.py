@@ -187,13 +187,15 @@ class Durable(Case):
             state, _ = self.found(client)
             self.assertLessEqual(given, set(state))
             self.assertEqual({g for g in gone if state[g][0] != "revoked"}, set())
+            wanted = [(given, f"g-{round}-{i}") for i in range(40)]
+            wanted += [(gone, name) for name in sorted(given - gone)[:10]]
+            chosen.shuffle(wanted)
             sent = {}
-            for i in range(40):
-                name = f"g-{round}-{i}"
-                sent[client.request("grant.issue", id=name, subject="agent:test",
-                                    capabilities=below("docs"))] = (given, name)
-            for name in sorted(given - gone)[:10]:
-                sent[client.request("grant.revoke", id=name)] = (gone, name)
+            for into, name in wanted:
+                msgid = (client.request("grant.revoke", id=name) if into is gone else
+                         client.request("grant.issue", id=name, subject="agent:test",
+                                        capabilities=below("docs")))
+                sent[msgid] = (into, name)
             for _ in range(chosen.randrange(len(sent))):
                 m = client.receive()
                 self.assertIsNone(m[2])

@@ -48,7 +48,9 @@ if way == "floods":
 if way == "forges":  # an answer to nothing, before anybody asked
     os.write(3, bytes.fromhex("00000005940107c0c0"))
 if way == "fills":
-    os.write(2, b"x" * (1 << 18))
+    left = 1 << 18
+    while left > 0:  # a stop and a continuation cut a write short
+        left -= os.write(2, b"x" * left)
 
 
 def run(turn):

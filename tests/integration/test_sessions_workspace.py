@@ -171,7 +171,8 @@ class Workspace(Sessions):
         client = host.client()
         s = self.acquire(client)
         self.files.go.clear()
-        first = client.submit("writeFile", session=s, path="a", content=b"", timeoutMs=50)
+        # Time enough for the provider to be asked on any machine.
+        first = client.submit("writeFile", session=s, path="a", content=b"", timeoutMs=2000)
         self.files.asked.get(timeout=TIMEOUT)
         self.assertEqual(client.finish(first)["body"]["code"], "deadline_exceeded")
         client.call("session.release", session=s, wait=True)

@@ -18,6 +18,7 @@ import tempfile
 import time
 import unittest
 
+import wire
 from wire import BUILD, Closed, Peer, TIMEOUT, program, receive_packet, said
 
 CONTROL = struct.Struct("=IIQIiIIIIIIQQQIiIIIIIHHQQQQQ")
@@ -96,8 +97,7 @@ class Private:
         self.errors.close()
 
     def stderr(self):
-        self.errors.seek(0)
-        return said(self.errors.read().decode())
+        return said(wire.written(self.errors))
 
     def receive(self, timeout=TIMEOUT):
         """(verb, layer, error, link or None); None at the end."""
@@ -493,8 +493,7 @@ class SubvertedBroker(Case):
                  str(self.state), "--socket", str(self.path / "s.sock")], stderr=errors)
 
             def stderr():
-                errors.seek(0)
-                return errors.read().decode()
+                return wire.written(errors)
 
             try:
                 wait_for(lambda: "hunted" in stderr(), "the hunt")

@@ -147,8 +147,7 @@ class Client:
         while True:
             said = self.said.get(timeout=WAIT)
             if said is None:
-                self.errors.seek(0)
-                raise AssertionError(f"it ended: {self.errors.read().decode()}")
+                raise AssertionError(f"it ended: {wire.written(self.errors)}")
             if said != ["ping"]:
                 return said
 

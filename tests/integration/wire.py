@@ -5,6 +5,7 @@ authority: the test decides).  serve_provider() is the body of a scripted provid
 Everything waits for events with a deadline; nothing sleeps.
 """
 
+import contextlib
 import os
 import pathlib
 import re
@@ -65,6 +66,29 @@ def receive_packet(receive, *args):
         return receive(*args)
     except ConnectionResetError:
         return receive(*args)
+
+
+def start(work, *args):
+    """A thread that the end of the tests does not wait for."""
+    thread = threading.Thread(target=work, args=args, daemon=True)
+    thread.start()
+    return thread
+
+
+def close_under(thread, sock):
+    """Closes what a thread reads, once it has read the end: before, the number could be that of
+    another socket by the time it reads, and what it reads another's."""
+    with contextlib.suppress(OSError):  # it is not connected any more
+        sock.shutdown(socket.SHUT_RDWR)
+    thread.join(TIMEOUT)
+    sock.close()
+
+
+def written(file):
+    """What a process has written so far.  Not by seek(): the offset is the writer's, too, and
+    its next line would stand over its first."""
+    fd = file.fileno()
+    return os.pread(fd, os.fstat(fd).st_size, 0).decode("utf-8", "replace")
 
 
 def sanitized():
@@ -333,4 +357,4 @@ def serve_provider(tools, name="scripted", on_cancel=None):
             if on_cancel is not None:
                 on_cancel(m[2][0]["call"])
         else:
-            threading.Thread(target=work, args=(m[1], m[3][0]), daemon=True).start()
+            start(work, m[1], m[3][0])
