@@ -276,18 +276,33 @@ child_on_started(struct launch *l, void *arg)
 		tell(c, CONTROL_STARTED, LAYER_NONE, 0, NULL);
 }
 
+/* May a launch that is made otherwise succeed?  Each way is tried once. */
+static bool
+try_otherwise(struct child *c, const struct launch *l, enum layer layer)
+{
+	if ((c->warm && !c->entry.waits) || c->nfds == 0)
+		return false;
+	if (launch_may_go_cold(l) && !c->cold) {
+		log_info("a chamber that stood by died as it was taken: making another");
+		c->cold = true;
+		return true;
+	}
+	if (layer == LAYER_UID && !c->unmapped && uid_is_root()) {
+		log_info("ids cannot be mapped on this file system: trying without");
+		c->unmapped = true;
+		return true;
+	}
+	return false;
+}
+
 static void
 child_on_refused(
     struct launch *l, enum layer layer, int error, const struct exit_facts *exit, void *arg)
 {
 	struct child *c = arg;
-	bool ended = c->warm && !c->entry.waits;
 
-	(void)l;
 	c->launch = NULL;
-	if (layer == LAYER_UID && !c->unmapped && !ended && c->nfds && uid_is_root()) {
-		log_info("ids cannot be mapped on this file system: trying without");
-		c->unmapped = true;
+	if (try_otherwise(c, l, layer)) {
 		error = child_launch(c, &child_handler, &layer);
 		if (error == 0)
 			return;

@@ -255,7 +255,9 @@ draft_uid(struct draft *d, struct child *c)
 int
 child_launch(struct child *c, const struct launch_handler *handler, enum layer *ret_layer)
 {
-	struct draft d = { .chamber = { .init = true, .die_with_parent = true } };
+	struct draft d = {
+		.chamber = { .init = true, .die_with_parent = true, .cold = c->cold }
+	};
 	int r;
 
 	*ret_layer = LAYER_PLAN;

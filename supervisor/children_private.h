@@ -34,6 +34,7 @@ struct child {
 	int ends[CONTROL_FDS_MAX]; /* the broker's, in CONTROL_LINK's order, until it has them */
 	unsigned nends;
 	bool unmapped;	     /* second try, without id-mapped mounts */
+	bool cold;	     /* second try, as what stood by was lost */
 	bool started, input; /* the exec happened; its input is a pipe */
 	bool warm;	     /* no session's yet */
 	uid_t uid_outside;

@@ -174,6 +174,15 @@ launch_stood_by(const struct launch *l)
 	return l->stood_by;
 }
 
+/* With a word of its own, or on somebody's order, it is a refusal like any other. */
+bool
+launch_may_go_cold(const struct launch *l)
+{
+	return l->ordered && !l->released && (l->seen & 1u << STAGE_ERROR) == 0 &&
+	       l->layer == LAYER_HANDSHAKE && l->error == 0 &&
+	       l->evidence.ordered == ENDING_none;
+}
+
 void
 launch_usage(const struct launch *l, struct cgroup_usage *ret)
 {

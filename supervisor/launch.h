@@ -52,6 +52,7 @@ struct chamber {
 	size_t nfds;
 	bool init; /* a reaping pid 1 above the program; false: the program is pid 1 (broker, ledger) */
 	bool die_with_parent; /* false for broker and ledger, which settle at end-of-file first */
+	bool cold; /* take none that stood by */
 	bool network; /* keep the host's network; only providers with declared hosts */
 	/* Limits; 0: the profile's default. */
 	uint64_t memory_bytes, tmp_bytes, file_bytes, cpu_percent, cpu_seconds;
@@ -111,6 +112,12 @@ bool launch_lives(const struct launch *l);
 
 /* Was its first half there before it was wanted (standby.h)? */
 bool launch_stood_by(const struct launch *l);
+
+/*
+ * In on_refused: one that stood by was lost, killed or crashed, before its program had leave to
+ * run.  What stood by is to make no launch fail: its owner may start another, `cold`.
+ */
+bool launch_may_go_cold(const struct launch *l);
 
 /* What its group counts so far (supervisor/cgroup.h). */
 void launch_usage(const struct launch *l, struct cgroup_usage *ret);

@@ -310,7 +310,7 @@ start_standing(struct draft *d, const struct launch_handler *handler, void *arg,
 	struct launch *l;
 	int r;
 
-	if (!standby_may_have(d->group.kind))
+	if (d->chamber->cold || !standby_may_have(d->group.kind))
 		return 0;
 	r = draft_plan(d, &entry, ret_layer);
 	if (r < 0)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/util.h"
 #include "supervisor/child_env.h"
@@ -13,6 +14,9 @@
 
 struct empty {
 	struct launch *launch;
+	struct event_base *base;
+	char *path;
+	bool cold; /* second try, as what stood by was lost */
 	struct uid_claim uid;
 	empty_fn *fn;
 	void *arg;
@@ -22,6 +26,7 @@ static void
 empty_free(struct empty *e)
 {
 	uid_release(&e->uid);
+	free(e->path);
 	free(e);
 }
 
@@ -35,6 +40,8 @@ finish(struct empty *e, int error, const char *why)
 	fn(error, why, arg);
 }
 
+static int launch(struct empty *e, enum layer *ret_layer);
+
 static void
 empty_on_started(struct launch *l, void *arg)
 {
@@ -47,11 +54,17 @@ empty_on_refused(
     struct launch *l, enum layer layer, int error, const struct exit_facts *exit, void *arg)
 {
 	char why[EMPTY_WHY_MAX];
+	struct empty *e = arg;
 
-	(void)l;
 	(void)exit;
+	if (launch_may_go_cold(l) && !e->cold) {
+		e->cold = true;
+		error = -launch(e, &layer);
+		if (error == 0)
+			return;
+	}
 	launch_explain(layer, error, why, sizeof(why));
-	finish(arg, error ? error : EIO, why);
+	finish(e, error ? error : EIO, why);
 }
 
 static void
@@ -73,14 +86,14 @@ static const struct launch_handler handler = {
 };
 
 static int
-launch(struct empty *e, struct event_base *base, const char *path, enum layer *ret_layer)
+launch(struct empty *e, enum layer *ret_layer)
 {
 	static const struct uid_range range = CHILD_UID_RANGE;
 	static const struct conf_words none = { NULL, 0 };
 	char *const argv[] = { (char *)(uintptr_t) "/libexec/caisson-files",
 		(char *)(uintptr_t) "--empty", (char *)(uintptr_t) "/srv", NULL };
 	const struct chamber_mount mount = {
-		.source = path, .target = "/srv", .writable = true, .idmap = true
+		.source = e->path, .target = "/srv", .writable = true, .idmap = true
 	};
 	const int fds[] = { -1, -1, -1 };
 	char **env = child_env_create(&none, false);
@@ -93,16 +106,17 @@ launch(struct empty *e, struct event_base *base, const char *path, enum layer *r
 		.fds = fds,
 		.nfds = countof(fds),
 		.init = true,
-		.die_with_parent = true };
+		.die_with_parent = true,
+		.cold = e->cold };
 	int r = env ? 0 : -ENOMEM;
 
 	*ret_layer = LAYER_UID;
 	if (r == 0 && uid_is_root()) {
-		r = uid_claim(&range, &e->uid);
+		r = e->uid.lock_fd >= 0 ? 0 : uid_claim(&range, &e->uid);
 		c.uid = c.gid = e->uid.uid;
 	}
 	if (r == 0)
-		r = launch_start(base, &c, &handler, e, &e->launch, ret_layer);
+		r = launch_start(e->base, &c, &handler, e, &e->launch, ret_layer);
 	child_env_destroy(env);
 	return r;
 }
@@ -116,8 +130,12 @@ empty_start(struct event_base *base, const char *path, empty_fn *fn, void *arg,
 	int r = -ENOMEM;
 
 	if (e) {
-		*e = (struct empty){ .uid = UID_CLAIM_NONE, .fn = fn, .arg = arg };
-		r = launch(e, base, path, &layer);
+		*e = (struct empty){ .base = base,
+			.path = strdup(path),
+			.uid = UID_CLAIM_NONE,
+			.fn = fn,
+			.arg = arg };
+		r = e->path ? launch(e, &layer) : -ENOMEM;
 	}
 	if (r == 0) {
 		*ret = e;

@@ -30,7 +30,7 @@
 struct outcome {
 	struct event_base *base;
 	struct launch *launch;
-	bool started, refused, ended;
+	bool started, refused, ended, may_go_cold;
 	enum layer layer;
 	int error;
 	struct exit_facts facts;
@@ -63,9 +63,9 @@ on_refused(struct launch *l, enum layer layer, int error, const struct exit_fact
 {
 	struct outcome *o = arg;
 
-	(void)l;
 	ck_assert(!o->started && !o->refused && !o->ended);
 	o->refused = true;
+	o->may_go_cold = launch_may_go_cold(l);
 	o->layer = layer;
 	o->error = error;
 	if (exit != NULL)
@@ -747,36 +747,44 @@ enum half {
 	ORDERED, /* and after it */
 };
 
+/* Has the program leave to run when the death is seen? */
+enum leave {
+	NOT_GIVEN,
+	GIVEN,
+	OPEN, /* others go on meanwhile */
+};
+
 static const struct {
 	const char *point;
 	bool starts; /* dies after it has told of the exec: started, then gone */
 	enum half half;
+	enum leave leave;
 } stops[] = {
-	{ "launch.start", false, FIRST },
-	{ "launch.before_clone", false, FIRST },
-	{ "launch.after_clone", false, FIRST },
-	{ "launch.before_root", false, FIRST },
-	{ "launch.after_root", false, FIRST },
-	{ "launch.before_pivot", false, MAKES },
-	{ "launch.after_pivot", false, MAKES },
-	{ "init.start", false, FIRST },
-	{ "launch.standing", false, STOOD },
-	{ "init.standing", false, STOOD },
-	{ "launch.ordered", false, ORDERED },
-	{ "init.ordered", false, ORDERED },
-	{ "launch.before_release", false, EITHER },
-	{ "launch.after_release", false, EITHER },
-	{ "init.after_release", false, EITHER },
-	{ "init.before_mounts", false, EITHER },
-	{ "init.after_mounts", false, EITHER },
-	{ "init.confined", false, EITHER },
-	{ "init.before_runtime", false, EITHER },
-	{ "init.after_runtime", false, EITHER },
-	{ "init.after_report", true, EITHER },
-	{ "program.before_filter", false, EITHER },
-	{ "program.after_filter", false, EITHER },
-	{ "program.before_exec", false, EITHER },
-	{ "program.after_exec_report", true, EITHER },
+	{ "launch.start", false, FIRST, NOT_GIVEN },
+	{ "launch.before_clone", false, FIRST, NOT_GIVEN },
+	{ "launch.after_clone", false, FIRST, NOT_GIVEN },
+	{ "launch.before_root", false, FIRST, NOT_GIVEN },
+	{ "launch.after_root", false, FIRST, NOT_GIVEN },
+	{ "launch.before_pivot", false, MAKES, NOT_GIVEN },
+	{ "launch.after_pivot", false, MAKES, NOT_GIVEN },
+	{ "init.start", false, FIRST, NOT_GIVEN },
+	{ "launch.standing", false, STOOD, NOT_GIVEN },
+	{ "init.standing", false, STOOD, NOT_GIVEN },
+	{ "launch.ordered", false, ORDERED, NOT_GIVEN },
+	{ "init.ordered", false, ORDERED, NOT_GIVEN },
+	{ "launch.before_release", false, EITHER, NOT_GIVEN },
+	{ "launch.after_release", false, EITHER, OPEN },
+	{ "init.after_release", false, EITHER, NOT_GIVEN },
+	{ "init.before_mounts", false, EITHER, NOT_GIVEN },
+	{ "init.after_mounts", false, EITHER, NOT_GIVEN },
+	{ "init.confined", false, EITHER, NOT_GIVEN },
+	{ "init.before_runtime", false, EITHER, NOT_GIVEN },
+	{ "init.after_runtime", false, EITHER, NOT_GIVEN },
+	{ "init.after_report", true, EITHER, OPEN },
+	{ "program.before_filter", false, EITHER, NOT_GIVEN },
+	{ "program.after_filter", false, EITHER, NOT_GIVEN },
+	{ "program.before_exec", false, EITHER, GIVEN },
+	{ "program.after_exec_report", true, EITHER, GIVEN },
 };
 
 START_TEST(a_death_at_any_step_leaves_nothing)
@@ -789,12 +797,38 @@ START_TEST(a_death_at_any_step_leaves_nothing)
 	if (standing ? half == MAKES : half == STOOD || half == ORDERED)
 		return;
 	o.stop_early = half == FIRST || half == STOOD;
+	/* One whose death comes before the order is not taken, and a cold launch never passes. */
+	if (half == STOOD)
+		o.kill_at_start = ENDING_shutdown;
 	follow(&o, &c);
-	if (!stops[_i].starts)
+	if (!stops[_i].starts && half != STOOD)
 		ck_assert_msg(o.refused, "%s", stops[_i].point);
+	if (!standing || stops[_i].leave == GIVEN)
+		ck_assert_msg(!o.may_go_cold, "%s", stops[_i].point);
+	/* Whether an early death is seen before it is taken is open. */
+	else if (!o.stop_early && stops[_i].leave == NOT_GIVEN)
+		ck_assert_msg(o.may_go_cold, "%s", stops[_i].point);
 	if (o.refused)
 		ck_assert_int_eq(o.layer, LAYER_HANDSHAKE);
 	ck_assert_uint_ne(o.facts.kind, EXIT_NONE);
+}
+END_TEST
+
+START_TEST(what_is_to_be_cold_takes_none_that_stands_by)
+{
+	char *const argv[] = { (char[]){ "/bin/true" }, NULL };
+	struct chamber c = chamber_of(argv);
+	struct outcome o = { .base = event_base_new() };
+	enum layer layer;
+
+	c.cold = true;
+	ck_assert(prepare(o.base, &c, NULL) == standing);
+	ck_assert_int_eq(launch_start(o.base, &c, &handler, &o, &o.launch, &layer), 0);
+	ck_assert(!launch_stood_by(o.launch));
+	event_base_dispatch(o.base);
+	standby_close();
+	event_base_free(o.base);
+	ck_assert(o.ended && !o.may_go_cold);
 }
 END_TEST
 
@@ -860,6 +894,7 @@ suite(const char *name)
 	t = tcase_create("deaths");
 	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(t, a_death_at_any_step_leaves_nothing, 0, countof(stops));
+	tcase_add_test(t, what_is_to_be_cold_takes_none_that_stands_by);
 	tcase_add_test(t, exit_facts_come_from_init_where_the_kernel_keeps_none);
 	suite_add_tcase(s, t);
 #endif
