@@ -241,43 +241,38 @@ class Deaths(Pool):
         self.describe(("a", "serves", 1))
         d = Daemon(self)
         pid = self.warm(1)[0]
-        peer = d.client()
+        peer, reader = d.client(), d.client()
         d.process.send_signal(signal.SIGSTOP)
         os.kill(pid, signal.SIGKILL)
         self.gone([pid])  # zombies do not count
         submit(peer, {"say": 5})
-        self.wait_for_record("tool.catalog.listed")
+        self.wait_for_order(reader)
         d.process.send_signal(signal.SIGCONT)
         event = ending(peer)
         self.assertEqual((event["type"], event["body"]["turn"]["output"]), ("completed", 5))
 
-    def wait_for_record(self, kind):
-        """The broker has come that far; its order to spawn follows at once."""
-        wait_for(lambda: kind in [r["type"] for r in self.records()], kind)
+    def wait_for_order(self, reader):
+        """The broker has asked for the first worker, and the stopped daemon has yet to hear it.
+
+        It counts in the step in which it asks, and answers this without anybody's help.
+        """
+        wait_for(lambda: reader.call("stats.read")["stats"]["children_workers"] == 1, "the order")
 
     def test_a_death_between_the_hand_out_and_the_first_frame_is_one_ending(self):
         self.describe(("a", "serves", 1))
         d = Daemon(self)
         pid, broker = self.warm(1)[0], d.service("broker")
-        peer = d.client()
+        peer, reader = d.client(), d.client()
         d.process.send_signal(signal.SIGSTOP)
         submit(peer, {"wait": True})
-        self.wait_for_record("tool.catalog.listed")
-        os.kill(broker, signal.SIGSTOP)
+        self.wait_for_order(reader)
+        os.kill(broker, signal.SIGSTOP)  # from here on it hears nothing of whom it gets
         d.process.send_signal(signal.SIGCONT)
-
-        def handed_out():
-            return self.starts("serves") == 2
-
         try:
-            wait_for(handed_out, "the next one, as this one is handed out", 2)
-        except AssertionError:  # the broker was stopped before it gave the order
+            wait_for(lambda: self.starts("serves") >= 2, "the next one, as this is handed out")
+        except AssertionError as e:
             os.kill(broker, signal.SIGCONT)
-            try:
-                wait_for(handed_out, "the next one, as this one is handed out")
-            except AssertionError as e:
-                raise AssertionError(self.starts("serves"), self.records(), d.stderr()) from e
-            os.kill(broker, signal.SIGSTOP)
+            raise AssertionError(self.starts("serves"), self.records(), d.stderr()) from e
         os.kill(pid, signal.SIGKILL)
         self.gone([pid])
         os.kill(broker, signal.SIGCONT)
