@@ -19,10 +19,10 @@ static const struct {
 	int error;
 	const char *advice;
 } advices[] = {
-	{ LAYER_PLAN, E2BIG, "arguments and environment together are too large" },
+	{ LAYER_PLAN, E2BIG, "arguments, environment and mounts together are too large" },
 	{ LAYER_PLAN, EPERM,
-	    "something read-only lies deep in a writable directory, where one that is between "
-	    "could be moved away with it: mount that one writable by itself" },
+	    "something read-only lies deep in a writable directory, and one between belongs to "
+	    "somebody else: mount that one by itself" },
 	{ LAYER_PLAN, EACCES,
 	    "a directory that is shown writable holds the system's programs or our own: mount "
 	    "less of it" },
@@ -96,7 +96,7 @@ static const struct {
 	    "only /usr, /app and what is mounted are" },
 	{ LAYER_EXEC, EACCES,
 	    "the program cannot be executed: mode, or a directory that can be "
-	    "written" },
+	    "written, by this mount or another" },
 	{ LAYER_EXEC, ENOEXEC,
 	    "the program is in no format that the kernel runs: a script needs a #! "
 	    "line" },

@@ -304,6 +304,17 @@ collect_views(const struct draft *d, const struct chamber *c, struct views *view
 	return ret;
 }
 
+/* An id-mapped part of a directory would give away what the directory itself does not. */
+static int
+check_owner(const struct view *v)
+{
+	struct stat part, whole;
+
+	if (lstat(v->source, &part) < 0 || lstat(v->whole, &whole) < 0)
+		return -errno;
+	return part.st_uid == whole.st_uid && part.st_gid == whole.st_gid ? 0 : -EPERM;
+}
+
 /* Last, so that they may stand in any of the directories above. */
 static int
 add_mounts(struct draft *d, const struct chamber *c)
@@ -320,8 +331,10 @@ add_mounts(struct draft *d, const struct chamber *c)
 
 		if (v->standing)
 			continue;
-		if (v->idmap && d->h.flags & PLAN_ROOT)
+		if (v->idmap && d->h.flags & PLAN_ROOT) {
 			access |= PLAN_IDMAP | PLAN_PRIVATE;
+			ret = v->whole != NULL ? check_owner(v) : 0;
+		}
 		if (stands_on_private(d, v->target))
 			access |= PLAN_PRIVATE;
 		add_step(d, PLAN_BIND, v->target, v->source, access);

@@ -14,11 +14,18 @@ views_add(struct views *s, const struct view *view)
 	return 0;
 }
 
+static void
+views_free(const struct view *v)
+{
+	free(v->made);
+	free(v->made_source);
+}
+
 void
 views_finish(struct views *s)
 {
 	for (size_t i = 0; i < s->n; i++)
-		free(s->v[i].made);
+		views_free(&s->v[i]);
 	s->n = 0;
 }
 
@@ -91,9 +98,41 @@ shows(const struct views *s, const char *path)
 	return found;
 }
 
-/* A chamber that can write above a mount cannot move the mount, but what lies between. */
+/* Path `rest` below `at`, ours to free. */
+static char *
+join(const char *at, const char *rest)
+{
+	char *path;
+
+	return asprintf(&path, "%s%s%s", at, at[strlen(at) - 1] == '/' ? "" : "/", rest) < 0 ?
+	    NULL : path;
+}
+
+/* Of those that show a thing at `path`, `w` shows it so far: shows it there by itself. */
 static int
-check_between(const struct views *s, const struct view *w, const char *target)
+cover(struct views *s, const struct view *w, const char *path)
+{
+	struct view v = { .target = path, .writable = true, .idmap = w->idmap };
+	int ret = -ENOMEM;
+
+	v.whole = w->whole != NULL ? w->whole : w->source;
+	v.made = strdup(path);
+	v.made_source = join(w->source, views_below(path, w->target));
+	v.target = v.made;
+	v.source = v.made_source;
+	if (v.made != NULL && v.made_source != NULL)
+		ret = views_add(s, &v);
+	if (ret < 0)
+		views_free(&v);
+	return ret;
+}
+
+/*
+ * A chamber that can write above a mount cannot move the mount, but what lies between, and the
+ * mount with it: unless that is a mount, too.
+ */
+static int
+cover_between(struct views *s, const struct view *w, const char *target)
 {
 	char between[4096];
 	const char *rest = views_below(target, w->target);
@@ -112,29 +151,19 @@ check_between(const struct views *s, const struct view *w, const char *target)
 		between[n] = '\0';
 		v = shows(s, between);
 		if (v == w)
-			return -EPERM;
+			return cover(s, w, between); /* who is the next to be looked at */
 		if (v != NULL && !v->writable)
 			return 0; /* from here on nothing can be moved */
 	}
 	return 0;
 }
 
-/* Path `rest` below `at`, ours to free. */
-static char *
-join(const char *at, const char *rest)
-{
-	char *path;
-
-	return asprintf(&path, "%s%s%s", at, at[strlen(at) - 1] == '/' ? "" : "/", rest) < 0 ?
-	    NULL : path;
-}
-
 /* `r`, which is read-only, lies in `w`, which is writable: at `place` there. */
 static int
-settle_within(const struct views *s, struct view *r, const struct view *w, const char *place)
+settle_within(struct views *s, struct view *r, const struct view *w, const char *place)
 {
 	if (is_same(r->target, place))
-		return check_between(s, w, r->target);
+		return cover_between(s, w, r->target);
 	if (shows(s, place) != w)
 		return 0;
 	if (r->standing)
@@ -147,14 +176,16 @@ settle_within(const struct views *s, struct view *r, const struct view *w, const
 static int
 settle_around(struct views *s, const struct view *r, const struct view *w, char *place)
 {
-	struct view cover = { .source = w->source, .target = place, .made = place };
+	struct view shown = {
+		.source = w->source, .target = place, .idmap = w->idmap, .made = place
+	};
 	int ret;
 
 	if (shows(s, place) != r) {
 		free(place);
 		return 0;
 	}
-	ret = views_add(s, &cover);
+	ret = views_add(s, &shown);
 	if (ret < 0)
 		free(place);
 	return ret;
@@ -188,7 +219,7 @@ views_settle(struct views *s)
 
 	sort(s);
 	for (size_t i = 0; i < n && ret == 0; i++)
-		for (size_t j = 0; j < n && ret == 0; j++)
+		for (size_t j = 0; j < s->n && ret == 0; j++) /* those that come, too */
 			if (!s->v[i].writable && s->v[j].writable && !s->v[j].executable)
 				ret = settle(s, &s->v[i], &s->v[j]);
 	if (ret == 0)

@@ -19,7 +19,8 @@ struct view {
 	bool writable, executable;
 	bool idmap;
 	bool standing; /* of the system: there before the others, and not to be mounted again */
-	char *made;    /* `target`, where it is ours */
+	const char *whole; /* the source that it is a part of, whose owner it must have, or NULL */
+	char *made, *made_source; /* `target` and `source`, where they are ours */
 };
 
 struct views {
@@ -34,11 +35,11 @@ int views_add(struct views *s, const struct view *view);
  * Puts who stands in another's directory behind it, and
  * - where a writable directory lies in one from which programs start, shows it there once more,
  *   without that right;
- * - takes that right from what lies in a writable directory and can be written there.
+ * - takes that right from what lies in a writable directory and can be written there;
+ * - where something read-only lies deep in a writable directory, shows each directory between
+ *   once more, as a mount of its own, so that none can be moved away with what is below.
  *
- * -EPERM: something read-only lies in a writable directory in a way that lets it be moved
- * away, with a directory between that is no mount of its own.  -EACCES: what is standing could be
- * written.  -E2BIG, -ENOMEM.
+ * -EACCES: what is standing could be written.  -E2BIG: too many, or a path too long.  -ENOMEM.
  */
 int views_settle(struct views *s);
 

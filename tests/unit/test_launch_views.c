@@ -75,16 +75,37 @@ START_TEST(who_stands_in_another_is_mounted_after_it)
 }
 END_TEST
 
-START_TEST(what_lies_between_must_be_a_mount)
+START_TEST(what_lies_between_becomes_a_mount)
+{
+	add("/p", "/q", true);
+	add("/p/a//b/c", "/q/a/b/c", false);
+	ck_assert_int_eq(views_settle(&views), 0);
+	ck_assert_str_eq(all(), "/q+w /q/a+w /q/a/b+w /q/a/b/c+x");
+	ck_assert_str_eq(views.v[1].source, "/p/a");
+	ck_assert_str_eq(views.v[2].source, "/p/a/b");
+	ck_assert_str_eq(views.v[2].whole, "/p");
+	ck_assert_ptr_null(views.v[0].whole);
+}
+END_TEST
+
+START_TEST(what_lies_between_and_is_a_mount_stays_the_one_it_is)
 {
 	add("/p", "/p", true);
-	add("/p/a//b/c", "/p/a/b/c", false);
-	ck_assert_int_eq(views_settle(&views), -EPERM);
-	add("/p/a", "/p/a", true);
-	ck_assert_int_eq(views_settle(&views), -EPERM);
+	add("/p/a/b/c", "/p/a/b/c", false);
 	add("/p/a/b/", "/p/a/b/", true);
 	ck_assert_int_eq(views_settle(&views), 0);
 	ck_assert_str_eq(all(), "/p+w /p/a+w /p/a/b/+w /p/a/b/c+x");
+	ck_assert_ptr_null(views.v[2].whole);
+}
+END_TEST
+
+START_TEST(what_lies_between_can_be_written_and_starts_nothing_elsewhere)
+{
+	add("/p", "/p", true);
+	add("/p/a/b", "/p/a/b", false);
+	add("/p/a", "/app", false);
+	ck_assert_int_eq(views_settle(&views), 0);
+	ck_assert_str_eq(all(), "/p+w /app /p/a+w /p/a/b+x");
 }
 END_TEST
 
@@ -182,7 +203,9 @@ main(void)
 	tcase_add_test(t, what_lies_below_is_told_by_whole_names);
 	tcase_add_test(t, mounts_that_share_nothing_stay_as_they_were_said);
 	tcase_add_test(t, who_stands_in_another_is_mounted_after_it);
-	tcase_add_test(t, what_lies_between_must_be_a_mount);
+	tcase_add_test(t, what_lies_between_becomes_a_mount);
+	tcase_add_test(t, what_lies_between_and_is_a_mount_stays_the_one_it_is);
+	tcase_add_test(t, what_lies_between_can_be_written_and_starts_nothing_elsewhere);
 	tcase_add_test(t, nothing_is_moved_within_what_is_read_only);
 	tcase_add_test(t, a_writable_directory_in_a_program_s_starts_none);
 	tcase_add_test(t, a_writable_directory_in_its_own_place_is_no_program_s);
