@@ -182,5 +182,10 @@ int
 admissions_restore(struct admissions *a, struct admission_share *whose,
     const struct admission_key *k, const char *id)
 {
-	return find(a, k) != NULL ? 0 : add(a, whose, k, id);
+	int r;
+
+	if (find(a, k) != NULL)
+		return 0;
+	r = add(a, whose, k, id);
+	return r < 0 ? r : 1;
 }

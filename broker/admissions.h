@@ -72,7 +72,8 @@ int admissions_add(struct admissions *a, struct admission_share *whose,
 /* It was never admitted: the key is free.  It must be there. */
 void admissions_remove(
     struct admissions *a, struct admission_share *whose, const struct admission_key *k);
-/* What the record says: no bound refuses it, and once more is no error.  0 or -ENOMEM. */
+/* What the record says: no bound refuses it, and once more is no error.  1: it is there for `id`
+ * from now on, and `whose` has one more; 0: it was there, for `id` or another; -ENOMEM. */
 int admissions_restore(struct admissions *a, struct admission_share *whose,
     const struct admission_key *k, const char *id);
 

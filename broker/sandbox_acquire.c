@@ -78,8 +78,10 @@ key_restore(struct sandbox *sb, const struct msg_record *m)
 	memcpy(sb->key.key, m->key.p, sizeof sb->key.key);
 	memcpy(sb->key.fingerprint, m->fingerprint.p, sizeof sb->key.fingerprint);
 	r = admissions_restore(&sb->broker->acquired, &sb->owner->keys, &sb->key, sb->id);
-	sb->has_key = r == 0;
-	return r;
+	/* Of two records under one key the first has it: the end of the other takes it from
+	 * nobody. */
+	sb->has_key = r > 0;
+	return r < 0 ? r : 0;
 }
 
 int
@@ -313,7 +315,7 @@ acquire_new(struct client *c, const struct message *message, const struct admiss
 	sb->kind = runtime->kind;
 	take_limits(sb, m);
 	if (m->has_idempotencyKey)
-		sb->has_key = 
+		sb->has_key =
 		    admissions_add(&b->acquired, &sb->owner->keys, key, sb->id) == 0;
 	sb->key = *key;
 	if (sb->has_key == m->has_idempotencyKey &&

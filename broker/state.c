@@ -375,6 +375,7 @@ admission_read(struct broker *b, struct slice map)
 	struct admission_key k;
 	struct sandbox *sb;
 	char id[ADMISSION_ID_MAX];
+	int r;
 
 	if (!value_get(map, "session", &session) || session.type != VALUE_STR ||
 	    !value_get(map, "operation", &operation) || operation.type != VALUE_STR ||
@@ -389,7 +390,8 @@ admission_read(struct broker *b, struct slice map)
 	text_copy(id, sizeof id, operation);
 	memcpy(k.key, key.bytes.p, sizeof k.key);
 	memcpy(k.fingerprint, fingerprint.bytes.p, sizeof k.fingerprint);
-	return admissions_restore(&sb->keys, &sb->owner->keys, &k, id);
+	r = admissions_restore(&sb->keys, &sb->owner->keys, &k, id);
+	return r < 0 ? r : 0;
 }
 
 static void

@@ -209,6 +209,34 @@ class Turn(Turns, unittest.TestCase):
         self.assertEqual(turn["status"], "succeeded")
         self.assertNotIn("tool.invoked", [r["type"] for r in self.records])
 
+    def test_what_is_said_after_the_outcome_is_no_event(self):  # OP-12, OP-15
+        heard = threading.Event()
+
+        def worker(child):
+            peer = child.peer
+            peer.hello()
+            msgid, params = peer.expect("operation.run")
+            operation = params["operation"]
+            peer.send([2, "output.write", [{"operation": operation, "stream": "stdout",
+                                            "data": b"before"}]])
+            peer.reply(msgid, **DONE)
+            peer.send([2, "output.write", [{"operation": operation, "stream": "stdout",
+                                            "data": b"behind"}]])
+            heard.set()
+            child.killed.wait(20)
+        with Host(worker=worker, tools=[READ]) as host:
+            client = host.client()
+            self.assertEqual(client.finish(client.submit())["type"], "completed")
+            self.assertTrue(heard.wait(20))
+            host.round()
+            # The answer to this is behind all that was told.
+            error, _ = client.expect_reply(client.request("operation.show",
+                                                          operation="op-none"))
+            self.assertEqual(error["code"], "not_found")
+            self.assertEqual(client.events[-1]["type"], "completed")
+            self.assertNotIn(b"behind", [e.get("data") for e in client.events])
+            self.assertIn(b"before", [e.get("data") for e in client.events])
+
     def test_content_never_reaches_the_record(self):  # TU-67, D-12
         self.run_turn(one_call(path="docs/a", **{}), serve(lambda p: ok("s3cret-result")),
                       submit={"message": {"ask": "s3cret-message"}})
@@ -223,6 +251,10 @@ class Faults(unittest.TestCase):
         "wrong direction": [0, 1, "tool.call", [{}]],
         "an unknown member": [2, "output.write", [{"operation": "x", "stream": "stdout",
                                                     "data": b"x", "sender": "me"}]],
+        "an unknown stream": [2, "output.write", [{"operation": "x", "stream": "stdin",
+                                                    "data": b"x"}]],
+        "output without data": [2, "output.write", [{"operation": "x", "stream": "stdout"}]],
+        "an event without a type": [0, 1, "event.emit", [{"operation": "x", "data": "x"}]],
         "a wrong type": [2, "output.write", [{"operation": 7, "stream": "stdout",
                                                "data": b"x"}]],
         "a reply to nothing": [1, 99, None, {}],
@@ -240,7 +272,7 @@ class Faults(unittest.TestCase):
         }.items()},
     }
 
-    def test_each_ends_the_worker_and_spares_the_neighbour(self):
+    def test_each_ends_the_worker_and_spares_the_neighbour(self):  # OP-15
         neighbour = one_call(path="docs/a")
         for name, bad in {**self.FRAMES, **self.RAW}.items():
             def worker(child):

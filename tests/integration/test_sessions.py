@@ -3,8 +3,8 @@
 import os
 import unittest
 
-from broker_host import FOUND, MADE, Host
-from sessions_lab import Commands, SHELL, Sessions
+from broker_host import FOUND, MADE, Host, principal
+from sessions_lab import Commands, PLAIN, SHELL, Sessions
 from wire import TIMEOUT
 
 
@@ -230,6 +230,26 @@ class Restart(Sessions):
         self.assertEqual((again["existing"], again["session"]["id"]), (True, record["session"]))
         self.assertEqual(self.refused(client, "session.acquire", idempotencyKey="k", queue=1),
                          "already_exists")
+
+    def test_two_under_one_key_leave_it_to_the_first(self):  # D-10
+        """No broker writes two; an index that tells them must not take the key from the first."""
+        with Host(runtimes=[PLAIN], sessions=4) as host:
+            host.client().call("session.acquire", idempotencyKey="k")
+            record, = [r for r in host.records() if r["type"] == "session.acquired"]
+        others = [{**record, "session": f"s-00000000000000a{n}", "principal": p}
+                  for n, p in enumerate((record["principal"], "human:alice"))]
+        host = self.host(runtimes=[PLAIN], durability="relaxed",
+                         principals=[principal("human:alice")],
+                         state={"sessions": [record, *others]})
+        client = host.client()
+        for other in others:
+            client.call("session.release", session=other["session"], wait=True)
+        for _ in range(256):  # as many closed ones are kept: those two are forgotten now
+            client.call("session.release", session=self.acquire(client), wait=True)
+        self.assertEqual(self.refused(client, "session.show", session=others[1]["session"]),
+                         "not_found")
+        again = client.call("session.acquire", idempotencyKey="k")
+        self.assertEqual((again["existing"], again["session"]["id"]), (True, record["session"]))
 
     def test_a_lease_begins_anew(self):  # OP-28
         host = self.restore(leaseMs=100)

@@ -211,9 +211,11 @@ START_TEST(the_record_says_it_again_and_nothing_changes)
 	struct admission_key k = numbered(1);
 	const char *id;
 
+	ck_assert_int_eq(admissions_restore(&keys, &alice, &k, "op-1"), 1);
 	ck_assert_int_eq(admissions_restore(&keys, &alice, &k, "op-1"), 0);
-	ck_assert_int_eq(admissions_restore(&keys, &alice, &k, "op-1"), 0);
+	ck_assert_int_eq(admissions_restore(&keys, &alice, &k, "op-2"), 0); /* the first has it */
 	ck_assert_uint_eq(keys.keys.n, 1);
+	ck_assert_uint_eq(alice.keys, 1);
 	ck_assert_int_eq(admissions_look(&keys, &alice, &k, &id), ADMISSION_same);
 	ck_assert_str_eq(id, "op-1");
 }
@@ -302,7 +304,7 @@ START_TEST(what_is_on_record_is_taken_over_beyond_any_bound)
 
 	for (uint64_t n = 0; n <= ADMISSIONS_SHARE_MAX; n++) {
 		k = numbered(n);
-		if (admissions_restore(&keys, &alice, &k, "op-1") != 0)
+		if (admissions_restore(&keys, &alice, &k, "op-1") != 1)
 			ck_abort_msg("key %u was refused", (unsigned)n);
 	}
 	ck_assert_uint_eq(alice.keys, ADMISSIONS_SHARE_MAX + 1);
@@ -324,7 +326,7 @@ START_TEST(all_tables_together_are_bounded)
 		fill(&many[n], &owners[n % OWNERS], n);
 	ck_assert_int_eq(admissions_look(&keys, &alice, &k, &id), ADMISSION_full_total);
 	ck_assert_int_eq(admissions_add(&keys, &alice, &k, "op-2"), -ENOSPC);
-	ck_assert_int_eq(admissions_restore(&keys, &alice, &k, "op-2"), 0);
+	ck_assert_int_eq(admissions_restore(&keys, &alice, &k, "op-2"), 1);
 	admissions_remove(&keys, &alice, &k);
 	admissions_finish(&many[0], &owners[0]); /* a session has ended, its keys with it */
 	ck_assert_int_eq(admissions_look(&keys, &alice, &k, &id), ADMISSION_new);
