@@ -192,7 +192,7 @@ class Http(Case):
         for token, protocols, status in (
                 (None, offer + ALICE, 101), (None, offer + BOB, 404), (None, offer + "x", 401),
                 (BOB, offer + ALICE, 404), ("wrong", offer + ALICE, 401),
-                (None, f"{offer}{BOB}, caisson.bearer.{ALICE}", 404),
+                (None, f"{offer}{BOB}, caisson.bearer.{ALICE}", 401),
                 (None, offer + ALICE + "%0d%0aX: y", 401), (None, "caisson", 401),
                 (None, "caisson.bearer.", 401), (None, "CAISSON.BEARER." + ALICE, 401)):
             with self.subTest(protocols=protocols, token=token):
