@@ -255,6 +255,8 @@ class Faults(unittest.TestCase):
                                                     "data": b"x", "sender": "me"}]],
         "an unknown stream": [2, "output.write", [{"operation": "x", "stream": "stdin",
                                                     "data": b"x"}]],
+        "a number of its own": [2, "output.write", [{"operation": "x", "stream": "stdout",
+                                                     "data": b"x", "sequence": 99}]],
         "output without data": [2, "output.write", [{"operation": "x", "stream": "stdout"}]],
         "an event without a type": [0, 1, "event.emit", [{"operation": "x", "data": "x"}]],
         "a wrong type": [2, "output.write", [{"operation": 7, "stream": "stdout",
@@ -274,7 +276,7 @@ class Faults(unittest.TestCase):
         }.items()},
     }
 
-    def test_each_ends_the_worker_and_spares_the_neighbour(self):  # OP-15
+    def test_each_ends_the_worker_and_spares_the_neighbour(self):  # OP-2, OP-15
         neighbour = one_call(path="docs/a")
         for name, bad in {**self.FRAMES, **self.RAW}.items():
             def worker(child):

@@ -37,7 +37,7 @@ class Endings(unittest.TestCase):
         self.assert_cause(event, kind="exited", code=0)
         self.assertEqual(event["body"]["turn"]["status"], "failed")
 
-    def test_a_worker_that_exits_without_an_outcome(self):
+    def test_a_worker_that_exits_without_an_outcome(self):  # OP-14
         def worker(child):
             child.peer.hello()
             child.exit = dict(x_kind=broker_host.EXITED, x_status=3)

@@ -62,7 +62,7 @@ class Queue(Sessions):
         e = client.finish(id)
         self.assertEqual(e["sequence"], 2)
 
-    def test_the_third_is_refused_where_one_may_wait(self):  # OP-9
+    def test_the_third_is_refused_where_one_may_wait(self):  # OP-6, OP-9
         host = self.host(self.commands)
         client = host.client()
         s = self.acquire(client, queue=1)
@@ -225,7 +225,7 @@ class Release(Sessions):
         self.assertEqual((record["session"], record["detail"]), (s, cause))
         self.assertEqual(host.dropped, [int(s[2:], 16)])
 
-    def test_a_drain_lets_all_that_is_admitted_finish(self):  # OP-32
+    def test_a_drain_lets_all_that_is_admitted_finish(self):  # OP-6, OP-32
         host = self.host(self.commands)
         client = host.client()
         s = self.acquire(client)
