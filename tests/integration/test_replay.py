@@ -4,7 +4,7 @@ import threading
 import unittest
 
 from broker_host import DONE, Host, grant, ok, runtime, serve, tool
-from wire import Closed
+from wire import Closed, TIMEOUT
 
 TOOLS = [tool("files.read"), tool("files.write", effect="write", action="write"),
          tool("files.append", effect="write", action="write")]
@@ -164,7 +164,7 @@ class Unsettled(World):
             while True:
                 m = child.peer.expect("tool.call")
                 self.effects.append(m)
-                self.assertTrue(go.wait(10))
+                self.assertTrue(go.wait(TIMEOUT))
                 child.peer.reply(m[0], callId=m[1]["call"], **ok("once"))
 
         def turn(child):
@@ -207,7 +207,7 @@ class Unsettled(World):
                 child.peer.request("tool.invoke", operation=child.operation, id="1",
                                    tool="files.write", arguments={"path": "a"},
                                    idempotencyKey=SECRET)
-                self.assertTrue(self.begun.wait(10))
+                self.assertTrue(self.begun.wait(TIMEOUT))
             return DONE
 
         host = self.host(turn, provider=serve(provider))
@@ -235,7 +235,7 @@ class Unsettled(World):
             child.peer.request("tool.invoke", operation=child.operation, id="1",
                                tool="files.write", arguments={"path": "a"},
                                idempotencyKey=SECRET)
-            self.assertTrue(self.begun.wait(10))
+            self.assertTrue(self.begun.wait(TIMEOUT))
             found.append(None)
             return DONE
 
