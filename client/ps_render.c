@@ -66,7 +66,7 @@ ps_render_jsonl(const struct msg_process_row *row, struct buf *out)
 		json_write_string(row->id, out);
 	}
 	add_uint(out, "pid", row->pid > 0, row->pid);
-	add_uint(out, "uid", true, row->uid);
+	add_uint(out, "uid", row->has_uid, row->uid);
 	text_addf(out, ",\"profile\":");
 	json_write_string(row->profile, out);
 	text_addf(out, ",\"network\":\"%s\"", networks[row->network]);
@@ -197,7 +197,7 @@ ps_table_add(struct ps_table *t, const struct msg_process_row *row)
 	cells_add_uint(&t->cells, row->has_session, row->session);
 	cells_add_text(&t->cells, row->has_id, row->id);
 	cells_add_uint(&t->cells, row->pid > 0, row->pid);
-	cells_add_uint(&t->cells, true, row->uid);
+	cells_add_uint(&t->cells, row->has_uid, row->uid);
 	cells_add_text(&t->cells, true, row->profile);
 	cells_add_text(&t->cells, true, slice_of(networks[row->network]));
 	cell_layers(t, row);

@@ -66,7 +66,8 @@ add_service(struct list *l, const struct service *s)
 		list_add(&p, l);
 }
 
-/* No program, so no profile: only what is decided already. */
+/* No program, so no profile: only what is decided already.  As root its uid is not: that
+ * comes with the order, and to call it root's until then would say more than it may do. */
 static void
 add_standby(const struct launch *l, uint64_t since_ms, void *arg)
 {
@@ -78,6 +79,7 @@ add_standby(const struct launch *l, uint64_t since_ms, void *arg)
 		.state = launch_pid(l) ? process_state_warm : process_state_starting,
 		.launch = l,
 		.uid = geteuid(),
+		.uid_comes = uid_is_root(),
 		.profile = standby_shares_network(l) ? &shared : &own,
 		.handed = handed,
 		.since_ms = since_ms,

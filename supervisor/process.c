@@ -223,6 +223,7 @@ pack_row(struct buf *out, const struct process *p, const struct tally *t, int pr
 		.session = p->session,
 		.has_id = p->id != NULL,
 		.pid = (uint32_t)pid,
+		.has_uid = !p->uid_comes,
 		.uid = p->uid,
 		.profile = slice_of(p->profile->name),
 		.network = p->profile->network == NETWORK_SHARED ? process_network_shared

@@ -23,6 +23,7 @@ struct process {
 	const char *id;		     /* of its runtime or provider; NULL: neither */
 	const struct launch *launch; /* NULL: not launched yet */
 	uid_t uid;
+	bool uid_comes; /* with an order: it has none of its own yet */
 	const struct profile *profile; /* NULL: not launched yet; it is left out */
 	const char *const *handed;     /* kinds of its descriptors from 0 on, NULL-terminated */
 	uint64_t since_ms;	       /* wall clock */

@@ -52,6 +52,7 @@ START_TEST(what_is_not_known_is_left_out)
 	v[1].has_session = true;
 	v[1].session = UINT64_MAX;
 	v[1].id = "a";
+	v[1].uid_comes = true;
 	v[2].profile = NULL; /* not launched: nothing of it is known */
 	ck_assert_int_eq(process_pack(&b, v, countof(v)), 2);
 	row = next_row(&b, &at);
@@ -60,11 +61,13 @@ START_TEST(what_is_not_known_is_left_out)
 	ck_assert(!row.has_processes && !row.has_cpuUs && !row.has_residentBytes);
 	ck_assert(!row.has_descriptors);
 	ck_assert_uint_eq(row.pid, 0);
+	ck_assert(row.has_uid);
 	ck_assert_uint_eq(row.uid, 4242);
 	ck_assert(slice_is(row.profile, "interpreter"));
 	row = next_row(&b, &at);
 	ck_assert_uint_eq(row.session, UINT64_MAX);
 	ck_assert(slice_is(row.id, "a"));
+	ck_assert(!row.has_uid);
 	ck_assert_uint_eq(row.since, 1795971879002);
 	ck_assert_uint_eq(at, b.n);
 	buf_finish(&b);
@@ -149,6 +152,7 @@ shown(void)
 	pack_array(&kinds, 1);
 	pack_str(&kinds, "null");
 	return (struct msg_process_row){ .role = process_role_worker,
+		.has_uid = true,
 		.state = process_state_running,
 		.has_session = true,
 		.session = 7,
@@ -213,7 +217,7 @@ START_TEST(what_is_not_known_leaves_json_valid)
 
 	ps_render_jsonl(&row, &b);
 	ck_assert_str_eq(text_of(&b),
-	    "{\"role\":\"broker\",\"state\":\"starting\",\"uid\":0,\"profile\":\"p\","
+	    "{\"role\":\"broker\",\"state\":\"starting\",\"profile\":\"p\","
 	    "\"network\":\"own\",\"descriptors\":{\"handed\":[]},\"usage\":{},"
 	    "\"since\":\"18446744073709551615\"}\n");
 	buf_finish(&b);
