@@ -11,6 +11,7 @@
 #include "client/audit_ledger.h"
 #include "client/audit_render.h"
 #include "client/text.h"
+#include "client/verb.h"
 #include "common/hex.h"
 #include "common/options.h"
 #include "common/state_dir.h"
@@ -30,22 +31,34 @@ struct audit {
 	unsigned found; /* directories with a journal */
 	int status;
 	bool colour;
+	bool unread; /* standard output takes no more */
 	/* The directory that is being shown. */
 	const char *name;
 	uint64_t next;
 	uint64_t shown;
 };
 
-static int
-write_out(struct buf *b)
+/*
+ * At once, so that a reader who left is noticed before the next record is read.  What cannot be
+ * written is the end of it: false.  Only a reader who left is no mistake.
+ */
+static bool
+write_out(struct audit *a, struct buf *b)
 {
-	int ret = b->failed ? -EIO : 0;
+	int error = b->failed ? ENOMEM : 0;
 
-	if (b->n > 0 && fwrite(b->p, 1, b->n, stdout) != b->n) /* nothing has no address */
-		ret = -EIO;
+	/* nothing has no address */
+	if (error == 0 && b->n > 0 &&
+	    (fwrite(b->p, 1, b->n, stdout) != b->n || fflush(stdout) != 0))
+		error = errno;
+	a->unread = error != 0;
+	if (error != 0 && error != EPIPE) {
+		text_say("audit: cannot write: %s", strerror(error));
+		a->status = EXIT_UNABLE;
+	}
 	buf_finish(b);
 	*b = (struct buf){ 0 };
-	return ret;
+	return error == 0;
 }
 
 static void
@@ -63,8 +76,8 @@ on_records(void *arg, const struct message *m)
 	/* What stands is shown; that it is not all, a script has to learn, too. */
 	if (r->has_problem && a->status == 0)
 		a->status = EXIT_INVALID;
-	if (write_out(&out) < 0)
-		a->next = 0; /* nobody reads on */
+	if (!write_out(a, &out))
+		a->next = 0;
 }
 
 static int
@@ -93,7 +106,7 @@ on_verdict(void *arg, const struct message *m)
 		a->status = EXIT_INVALID;
 	audit_render_verdict(
 	    &m->u.audit_verify_reply, slice_of(a->name), a->o->jsonl, a->colour, &out);
-	write_out(&out);
+	write_out(a, &out);
 }
 
 static int
@@ -154,7 +167,8 @@ look_in(struct audit *a, int state_fd, const char *place)
 	if (n < 0)
 		return -errno;
 	for (i = 0; i < n; i++) {
-		look_at(a, fd, names[i]->d_name);
+		if (!a->unread)
+			look_at(a, fd, names[i]->d_name);
 		free(names[i]);
 	}
 	free(names);
@@ -175,7 +189,7 @@ look_everywhere(struct audit *a, int state_fd)
 	size_t i;
 	int ret;
 
-	for (i = 0; i < countof(places); i++) {
+	for (i = 0; i < countof(places) && !a->unread; i++) {
 		ret = look_in(a, state_fd, places[i]);
 		if (ret < 0)
 			a->status = unusable(a->state_dir, -ret);
@@ -217,10 +231,6 @@ audit_run(const struct audit_options *o)
 	if (o->verb == AUDIT_VERIFY && !o->has_expect && o->verbose)
 		text_say("audit: whoever can write journal, index and head can cut all three: "
 			 "keep a head elsewhere and compare it with --expect");
-	if (fflush(stdout) != 0 && a.status == 0 && errno != EPIPE) {
-		text_say("audit: cannot write: %s", strerror(errno));
-		a.status = EXIT_UNABLE;
-	}
 	return a.status;
 }
 
@@ -244,7 +254,8 @@ set_filter(const struct options *o, struct msg_audit_read *f)
 	set_text(&f->has_call, &f->call, o->has_call, o->call);
 	/* The record has the id of what session list and acquire print as RUNTIME/ID. */
 	slash = o->has_session ? strrchr(o->session, '/') : NULL;
-	set_text(&f->has_session, &f->session, o->has_session, slash != NULL ? slash + 1 : o->session);
+	set_text(&f->has_session, &f->session, o->has_session,
+	    slash != NULL ? slash + 1 : o->session);
 	set_text(&f->has_principal, &f->principal, o->has_principal, o->principal);
 	set_text(&f->has_tool, &f->tool, o->has_tool, o->tool);
 	set_text(&f->has_grant, &f->grant, o->has_grant, o->grant);
@@ -256,24 +267,48 @@ set_filter(const struct options *o, struct msg_audit_read *f)
 	f->until = o->until_ms;
 }
 
+/* In the order of enum audit_verb. */
+static const char *const verbs[] = { "show", "verify", "query" };
+
+static const char *
+verb_name(size_t i)
+{
+	return i < countof(verbs) ? verbs[i] : NULL;
+}
+
+/* Which is asked for; countof(verbs), after a line, if that is none. */
+static size_t
+find_verb(const struct options *o)
+{
+	const char *word = o->nwords > 0 ? o->words[0] : NULL;
+	char err[VERB_FAULT_MAX];
+	size_t i;
+
+	for (i = 0; i < countof(verbs); i++)
+		if (word != NULL && strcmp(word, verbs[i]) == 0)
+			break;
+	if (i == countof(verbs)) {
+		verb_fault("audit", verb_name, word, err);
+		text_say("%s", err);
+	} else if (o->nwords > 1) {
+		text_say("audit %s: %.64s: one word too many", word, o->words[1]);
+		return countof(verbs);
+	}
+	return i;
+}
+
 int
 audit_main(const struct options *o, int argc, char **argv)
 {
-	static const char *const verbs[] = { "show", "verify", "query" };
 	struct audit_options a = { .state_dir = o->state, .run_id = o->run };
 	const char *fault;
 	size_t i;
 
 	(void)argc;
 	(void)argv;
-	for (i = 0; i < countof(verbs); i++)
-		if (o->nwords == 1 && strcmp(o->words[0], verbs[i]) == 0)
-			break;
-	if (i == countof(verbs)) {
-		text_say("audit: needs show, verify or query%s",
-		    o->nwords > 1 ? ", and nothing else" : "");
+	i = find_verb(o);
+	if (i == countof(verbs))
 		return EXIT_UNABLE;
-	}
 	a.verb = (enum audit_verb)i;
 	a.jsonl = o->output == OUTPUT_JSONL;
 	a.quiet = o->quiet;
@@ -284,8 +319,8 @@ audit_main(const struct options *o, int argc, char **argv)
 		return EXIT_UNABLE;
 	}
 	if (o->has_principal && (fault = options_address_fault(o->principal)) != NULL) {
-		text_say("audit: --principal: \"%.80s\" %s, expected human:ID, agent:ID, group:ID or "
-			 "service:ID",
+		text_say("audit: --principal: \"%.80s\" %s, expected human:ID, agent:ID, "
+			 "group:ID or service:ID",
 		    o->principal, fault);
 		return EXIT_UNABLE;
 	}

@@ -7,6 +7,7 @@
 
 #include "client/grant_document.h"
 #include "client/input.h"
+#include "client/verb.h"
 #include "common/util.h"
 #include "common/walk.h"
 
@@ -420,6 +421,12 @@ read_why(struct words *w)
 	return take_arguments(w, o->words[3], &w->ask->arguments, &m->arguments);
 }
 
+static const char *
+verb_name(size_t i)
+{
+	return i < countof(verbs) ? verbs[i].name : NULL;
+}
+
 static int
 find_verb(struct words *w)
 {
@@ -431,10 +438,7 @@ find_verb(struct words *w)
 		if (o->nwords > 0 && strcmp(o->words[0], verbs[i].name) == 0)
 			break;
 	if (i == countof(verbs)) {
-		snprintf(w->err, GRANT_ERROR_MAX,
-		    "grant: %s%.64s%sneeds list, issue, derive, revoke or why",
-		    o->nwords > 0 ? "\"" : "", o->nwords > 0 ? o->words[0] : "",
-		    o->nwords > 0 ? "\" is no verb: " : "");
+		verb_fault("grant", verb_name, o->nwords > 0 ? o->words[0] : NULL, w->err);
 		return -EINVAL;
 	}
 	w->ask->verb = (enum grant_verb)i;

@@ -2,6 +2,7 @@
  * caisson: the command that people call.  A client like any other: it asks a broker, shows
  * what it says, and enforces nothing.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -22,6 +23,8 @@
 #include "client/session.h"
 #include "client/text.h"
 #include "client/top.h"
+#include "client/verb.h"
+#include "common/nearest.h"
 #include "common/options.h"
 #include "common/sanitizer.h"
 #include "common/util.h"
@@ -38,6 +41,29 @@ become_supervisor(const char **words)
 	if (path != NULL)
 		execv(path, (char **)(uintptr_t)words);
 	text_say("cannot start caissond: %s", strerror(errno));
+	return EXIT_CANNOT;
+}
+
+static const char *
+config_verb(size_t i)
+{
+	static const char *const verbs[] = { "check FILE", "show [-c FILE]" };
+
+	return i < countof(verbs) ? verbs[i] : NULL;
+}
+
+/* Says what is wrong with the words of `config`. */
+static int
+config_refuse(const struct options *o)
+{
+	const char *word = o->nwords > 0 ? o->words[0] : NULL;
+	char err[VERB_FAULT_MAX];
+
+	/* A verb with too few words, or too many, is none that is not known. */
+	if (word != NULL && (strcmp(word, "check") == 0 || strcmp(word, "show") == 0))
+		word = NULL;
+	verb_fault("config", config_verb, word, err);
+	text_say("%s", err);
 	return EXIT_CANNOT;
 }
 
@@ -60,8 +86,7 @@ config_main(const struct options *o, int argc, char **argv)
 			words[n++] = o->config;
 		}
 	} else {
-		text_say("config: needs check FILE or show [-c FILE]");
-		return EXIT_CANNOT;
+		return config_refuse(o);
 	}
 	return become_supervisor(words);
 }
@@ -124,6 +149,17 @@ print_commands(FILE *f)
 	    f);
 }
 
+/* The word of commands[i]. */
+static const char *
+command_word(size_t i)
+{
+	const struct command_desc *d;
+
+	for (d = command_descs; d->command != commands[i].command; d++)
+		assert(d->name != NULL);
+	return d->name;
+}
+
 static int (*find_command(const char *name, enum command *ret))(
     const struct options *o, int argc, char **argv)
 {
@@ -134,6 +170,28 @@ static int (*find_command(const char *name, enum command *ret))(
 		if (commands[i].command == *ret)
 			return commands[i].main;
 	return NULL;
+}
+
+/* Says that there is no such command, and which may be meant.  `where`: "" or "help: ". */
+static int
+refuse_command(const char *where, const char *name)
+{
+	static const char *const others[] = { "help", "version", "--help", "--version" };
+	struct nearest s;
+	size_t i;
+
+	nearest_init(&s, name, strlen(name));
+	for (i = 0; i < countof(commands); i++)
+		nearest_offer(&s, command_word(i), strlen(command_word(i)));
+	for (i = 0; i < countof(others); i++)
+		nearest_offer(&s, others[i], strlen(others[i]));
+	if (s.word != NULL)
+		text_say("%sno command %.64s; did you mean %s?", where, name, s.word);
+	else if (name[0] == '-')
+		text_say("%sno command %.64s; options stand behind the COMMAND", where, name);
+	else
+		text_say("%sno command %.64s; `caisson help` lists them", where, name);
+	return EXIT_CANNOT;
 }
 
 static int
@@ -152,10 +210,8 @@ print_help(const char *name)
 		print_commands(stdout);
 		return 0;
 	}
-	if (find_command(name, &command) == NULL) {
-		text_say("help: no command %.64s", name);
-		return EXIT_CANNOT;
-	}
+	if (find_command(name, &command) == NULL)
+		return refuse_command("help: ", name);
 	options_usage(stdout, "caisson", command);
 	return 0;
 }
@@ -183,10 +239,8 @@ run_command(int argc, char **argv)
 	int status;
 
 	main_of = find_command(argv[0], &command);
-	if (main_of == NULL) {
-		text_say("no command %.64s; `caisson help` lists them", argv[0]);
-		return EXIT_CANNOT;
-	}
+	if (main_of == NULL)
+		return refuse_command("", argv[0]);
 	if (options_parse(command, argc, argv, &o, err) < 0) {
 		text_say("%s", err);
 		status = EXIT_CANNOT;

@@ -10,6 +10,7 @@
 #include "client/remote.h"
 #include "client/render.h"
 #include "client/text.h"
+#include "client/verb.h"
 #include "common/util.h"
 
 /*
@@ -161,7 +162,8 @@ get(struct session_command *s)
 	if (chunk == NULL)
 		return check(-ENOMEM);
 	do {
-		n = caisson_file_read(s->sandbox, s->o->words[2], offset, chunk, CHUNK_BYTES, &error);
+		n = caisson_file_read(
+		    s->sandbox, s->o->words[2], offset, chunk, CHUNK_BYTES, &error);
 		if (n < 0)
 			return remote_explain("session", &error);
 		if (n > 0 && fwrite(chunk, 1, (size_t)n, stdout) != (size_t)n)
@@ -208,20 +210,29 @@ perform(struct session_command *s, size_t which)
 	return r != 0 ? r : words[which].main(s);
 }
 
+static const char *
+word_name(size_t i)
+{
+	return i < countof(words) ? words[i].word : NULL;
+}
+
 int
 session_main(const struct options *o, int argc, char **argv)
 {
 	struct session_command s = { .o = o };
-	const char *word = o->nwords > 0 ? o->words[0] : "";
+	const char *word = o->nwords > 0 ? o->words[0] : NULL;
+	char err[VERB_FAULT_MAX];
 	size_t i;
 	int r;
 
 	(void)argc;
 	(void)argv;
-	for (i = 0; i < countof(words) && strcmp(words[i].word, word) != 0; i++)
-		;
+	for (i = 0; i < countof(words); i++)
+		if (word != NULL && strcmp(words[i].word, word) == 0)
+			break;
 	if (i == countof(words)) {
-		text_say("session: needs acquire, list, show, release, operations, files or get");
+		verb_fault("session", word_name, word, err);
+		text_say("%s", err);
 		return EXIT_CANNOT;
 	}
 	if (o->nwords < words[i].min || o->nwords > words[i].max) {

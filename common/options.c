@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/nearest.h"
 #include "common/options_private.h"
 #include "common/util.h"
 
@@ -206,6 +207,25 @@ find_option(const struct parser *p, const char *name, size_t n, char letter)
 	return other != NULL ? other : d;
 }
 
+/* No option is called `name`: which of our command's may be meant? */
+static int
+refuse_unknown(struct parser *p, const char *name, size_t n)
+{
+	const struct option_desc *d;
+	struct nearest s;
+
+	nearest_init(&s, name, n);
+	for (d = option_descs; d->name != NULL; d++)
+		if (d->commands & p->command)
+			nearest_offer(&s, d->name, strlen(d->name));
+	if (n > 64)
+		n = 64;
+	if (s.word == NULL)
+		return usage_error(p, "--%.*s: no such option", (int)n, name);
+	return usage_error(
+	    p, "--%.*s: no such option; did you mean --%s?", (int)n, name, s.word);
+}
+
 /* --name, --name=value, --name value.  Returns how many words were used. */
 static int
 parse_long(struct parser *p, char **argv)
@@ -217,7 +237,7 @@ parse_long(struct parser *p, char **argv)
 
 	d = find_option(p, name, n, 0);
 	if (d->name == NULL)
-		return usage_error(p, "--%.*s: no such option", (int)(n > 64 ? 64 : n), name);
+		return refuse_unknown(p, name, n);
 	r = check_taken(p, d);
 	if (r < 0)
 		return r;

@@ -460,6 +460,28 @@ class Audit(Case):
             self.settle(journal)
             self.settle(whole)
 
+    def test_a_reader_who_left_is_no_reason_to_read_the_other_records(self):
+        self.journal("a").story()
+        damaged = self.journal("b").story().path(1)
+        damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")
+        self.audit("show", status=1)
+        for verb in ("show", "query", "verify"):
+            r, w = os.pipe()
+            os.close(r)
+            with os.fdopen(w, "wb") as out:
+                done = subprocess.run([CAISSON, "audit", verb, "--state", self.dir], stdout=out,
+                                      stderr=subprocess.PIPE, check=False, timeout=wire.TIMEOUT)
+            self.assertEqual((done.returncode, done.stderr), (0, b""), verb)
+
+    def test_a_full_disk_is_said_once(self):
+        for name in "ab":
+            self.journal(name).story()
+        with open("/dev/full", "wb") as out:
+            done = subprocess.run([CAISSON, "audit", "show", "--state", self.dir], stdout=out,
+                                  stderr=subprocess.PIPE, check=False, timeout=wire.TIMEOUT)
+        self.assertEqual((done.returncode, done.stderr),
+                         (125, b"caisson: audit: cannot write: No space left on device\n"))
+
     def test_all_three_cut_is_only_seen_from_outside(self):
         journal = self.journal().story()
         self.settle(journal)

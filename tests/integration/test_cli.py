@@ -131,7 +131,7 @@ class Usage(Cli):
                 (("frobnicate\x1b[2J",), "no command frobnicate\\x1b[2J"),
                 (("caissond", "--show"), "no command caissond"),
                 (("audit",), "audit: needs show, verify or query"),
-                (("audit", "query", "show"), "audit: needs show, verify or query, and nothing"),
+                (("audit", "query", "show"), "audit query: show: one word too many"),
                 (("audit", "query", "--principal", "worker"),
                  'audit: --principal: "worker" is no address, expected human:ID, agent:ID'),
                 (("audit", "query", "--principal", "agent:"), '"agent:" has no id'),
@@ -139,7 +139,19 @@ class Usage(Cli):
                 (("config",), "config: needs check FILE or show"),
                 (("config", "check"), "config: needs check FILE or show"),
                 (("config", "show", "x"), "config: needs check FILE or show"),
-                (("help", "x"), "help: no command x")):
+                (("help", "x"), "help: no command x"),
+                (("sesion", "list"), "no command sesion; did you mean session?"),
+                (("help", "grnat"), "help: no command grnat; did you mean grant?"),
+                (("--versoin",), "no command --versoin; did you mean --version?"),
+                (("-q", "ps"), "no command -q; options stand behind the COMMAND"),
+                (("run", "--timout=3s", "--", "x"), "no such option; did you mean --timeout?"),
+                (("exec", "--alow", "read:.", "--", "x"), "--alow: no such option\n"),
+                (("session", "lst"), '"lst" is no verb: did you mean list? needs acquire, list, '),
+                (("session",), "session: needs acquire, list, show, release, operations, files "
+                               "or get\n"),
+                (("audit", "shwo"), '"shwo" is no verb: did you mean show? needs show, verify or'),
+                (("grant", "reovke"), "did you mean revoke? needs list, issue, derive, revoke or"),
+                (("config", "chek", "f"), "did you mean check? needs check FILE or show [-c")):
             with self.subTest(words=[w[:80] for w in words]):
                 self.assertIn(said, self.one_line(*words))
 

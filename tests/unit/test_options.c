@@ -214,7 +214,7 @@ static const struct {
 	{ COMMAND_audit, { "-c", "x" }, "--config: not an option of audit" },
 	{ COMMAND_daemon, { "-o", "jsonl" }, "--output: \"jsonl\" is none of human|json" },
 	{ COMMAND_run, { "--frobnicate=1" }, "--frobnicate: no such option" },
-	{ COMMAND_run, { "--time", "1s" }, "--time: no such option" },
+	{ COMMAND_run, { "--time", "1s" }, "--time: no such option; did you mean --timeout?" },
 	{ COMMAND_run, { "-x" }, "-x: no such option" },
 	{ COMMAND_run, { "-\033" }, "-?: no such option" },
 	{ COMMAND_run, { "-v=1" }, "-=: no such option" },
