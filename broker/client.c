@@ -415,6 +415,7 @@ client_create(struct broker *b, int fd, const struct control *m)
 	bool gateway = m->flags & CONTROL_FROM_GATEWAY;
 	bool counted = !gateway && (m->flags & CONTROL_FROM_SOCKET);
 	struct control taken = { .verb = CONTROL_CLIENT_TAKEN };
+	static bool full;
 	struct client *c;
 
 	/* Before a byte of it is read: from here on it dies with us. */
@@ -425,7 +426,10 @@ client_create(struct broker *b, int fd, const struct control *m)
 		util_close(&fd);
 		return;
 	}
-	c = client_open(b, fd, m);
+	if (fd < 0 && !full)
+		log_warn("a client cannot be served: too few descriptors: raise ulimit -n");
+	full = fd < 0; /* said once, however many come */
+	c = fd >= 0 ? client_open(b, fd, m) : NULL;
 	if (c == NULL) {
 		client_tell_gone(b, m->uid, counted);
 		return;

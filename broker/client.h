@@ -61,7 +61,7 @@ refusal_send(struct client *c, uint32_t msgid, const struct refusal *no)
 	link_refuse(c->link, msgid, no->code, no->message, no->retryable);
 }
 
-/* Takes `fd`; the rest is CONTROL_CLIENT's. */
+/* Takes `fd`, -1 if there was no room for it; the rest is CONTROL_CLIENT's. */
 void client_create(struct broker *b, int fd, const struct control *c);
 
 /* ---- attach.c: who comes back to an operation, or asks what became of it -------------- */

@@ -37,21 +37,26 @@ handle_segment(struct broker *b, const struct control *c, int fds[CONTROL_FDS_MA
 {
 	if (n == 1)
 		state_segment(b, steal_fd(&fds[0]), c->index, c->count);
+	else
+		state_no_segment(b, EMFILE);
 }
 
 static void
 handle_ledger(struct broker *b, const struct control *c, int fds[CONTROL_FDS_MAX], unsigned n)
 {
 	(void)c;
-	if (n == 1)
+	if (n == 1) {
 		state_ledger(b, steal_fd(&fds[0]));
+		return;
+	}
+	log_error("cannot reach the ledger: too few descriptors: raise ulimit -n");
+	b->control->lost = true; /* nothing would bring another: who comes next has room */
 }
 
 static void
 handle_client(struct broker *b, const struct control *c, int fds[CONTROL_FDS_MAX], unsigned n)
 {
-	if (n == 1)
-		client_create(b, steal_fd(&fds[0]), c);
+	client_create(b, n == 1 ? steal_fd(&fds[0]) : -1, c);
 }
 
 static void

@@ -52,6 +52,15 @@ child_take_link(struct child *c, int fd)
 	return c->link != NULL ? 0 : -ENOMEM;
 }
 
+/* Nobody could hear it: it goes, and what it was to do has ended. */
+static void
+child_unlinked(struct child *child)
+{
+	if (!child_serves(child))
+		operation_end(child->session->operation, ENDING_host_lost);
+	child_kill(child);
+}
+
 void
 session_on_link(
     struct broker *b, const struct control *c, int fds[CONTROL_FDS_MAX], unsigned nfds)
@@ -67,8 +76,9 @@ session_on_link(
 	wanted = child_serves(child) ? 2 : child->kind == CHILD_TURN ? 3
 	    : s->operation->has_input ? 3 : 2;
 	if (nfds != wanted) {
-		log_error("a child came with %u descriptors instead of %u", nfds, wanted);
-		child_kill(child);
+		log_error("a child came with %u descriptors instead of %u: %s", nfds, wanted,
+		    nfds == 0 ? "there is no room for them: raise ulimit -n" : "it is ended");
+		child_unlinked(child);
 		return;
 	}
 	child->linked = true;
@@ -81,9 +91,7 @@ session_on_link(
 	r |= pipe_read(&child->err, child, steal_fd(&fds[i++]), stream_stderr);
 	if (r != 0) {
 		log_error("cannot take a child's link: out of memory");
-		if (!child_serves(child))
-			operation_end(s->operation, ENDING_host_lost);
-		child_kill(child);
+		child_unlinked(child);
 	}
 }
 

@@ -147,5 +147,12 @@ control_recv(int fd, struct control *ret, int ret_fds[CONTROL_FDS_MAX], unsigned
 		close(ret_fds[i]);
 	for (i = 0; i < CONTROL_FDS_MAX; i++)
 		ret_fds[i] = -1;
-	return n == 0 ? 0 : -EPROTO;
+	if (n == 0)
+		return 0;
+	/* Fewer came than fit: it is we who have no room (RLIMIT_NOFILE), and who sent them did
+	 * nothing wrong. */
+	if (n != (ssize_t)sizeof c || msg.msg_flags & MSG_TRUNC || nfds == CONTROL_FDS_MAX)
+		return -EPROTO;
+	*ret = c;
+	return 1;
 }

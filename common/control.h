@@ -244,9 +244,10 @@ int control_send(int fd, const struct control *c, const int *fds, unsigned nfds)
 
 /*
  * Receives one struct.  Descriptors come close-on-exec; `ret_fds` holds CONTROL_FDS_MAX
- * and is filled with -1 beyond `*ret_nfds`.  Returns 1; 0 at end-of-file; -EAGAIN; -EPROTO
- * for a struct of another size or more descriptors than fit (all are closed); another
- * negative errno.
+ * and is filled with -1 beyond `*ret_nfds`.  Where there is no room for all of them among
+ * ours, the struct comes without any.  Returns 1; 0 at end-of-file; -EAGAIN; -EPROTO for a
+ * struct of another size or more descriptors than fit (all are closed); another negative
+ * errno.
  */
 int control_recv(int fd, struct control *ret, int ret_fds[CONTROL_FDS_MAX], unsigned *ret_nfds);
 

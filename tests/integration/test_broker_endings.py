@@ -1,7 +1,9 @@
 """How a turn ends against scripted peers, whichever of them goes first (D-2, D-4, D-6)."""
 
 import os
+import resource
 import select
+import socket
 import threading
 import unittest
 
@@ -298,6 +300,34 @@ class Endings(unittest.TestCase):
         self.assertIn("the supervisor does not read, and verb 33 is lost", host.log_text())
         records = [r["type"] for r in host.records()]
         self.assertEqual(records.count("operation.ended"), 1)
+
+    def test_without_room_for_descriptors_it_refuses_and_lives_on(self):
+        """Who connects often can use them up: that costs nobody who has one anything."""
+        host = self.host(one_call(path="docs/a"))
+        client = host.client()
+        self.assertEqual(client.turn()[0]["status"], "succeeded")
+        try:
+            most = resource.prlimit(host.process.pid, resource.RLIMIT_NOFILE)
+            taken = len(os.listdir(f"/proc/{host.process.pid}/fd"))
+        except PermissionError as e:
+            self.skipTest(f"nobody but root may limit a broker that runs: {e}")
+        resource.prlimit(host.process.pid, resource.RLIMIT_NOFILE, (taken + 8, most[1]))
+        for _ in range(32):
+            ours, theirs = socket.socketpair()
+            theirs.setblocking(False)
+            self.addCleanup(ours.close)
+            host.tell(broker_host.CLIENT, [theirs.fileno()], uid=os.getuid(),
+                      gid=os.getgid(), pid=os.getpid())
+            theirs.close()
+        host.round()
+        self.assertEqual(client.turn()[0]["status"], "failed")  # it has no room for a worker
+        self.assertIsNone(host.process.poll(), host.log_text())
+        resource.prlimit(host.process.pid, resource.RLIMIT_NOFILE, most)
+        self.assertEqual(client.turn()[0]["status"], "succeeded")
+        self.assertEqual(host.client().turn()[0]["status"], "succeeded")
+        status, log = host.close()
+        self.assertEqual(status, 0, log)
+        self.assertEqual(log.count("a client cannot be served"), 1, log)
 
     def test_the_supervisors_end_of_file_settles_and_ends(self):
         host = self.host(lambda child: child.killed.wait(20))

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -200,6 +201,37 @@ START_TEST(too_many_descriptors_are_refused_and_closed)
 }
 END_TEST
 
+START_TEST(without_room_for_its_descriptors_a_struct_comes_without_any)
+{
+	struct control c = { .verb = CONTROL_LINK, .index = 7 }, got;
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), fds[CONTROL_FDS_MAX];
+	int two[2] = { null, null };
+	struct rlimit old, low;
+	unsigned n, before = open_descriptors();
+
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &old), 0);
+	for (rlim_t room = 0; room < 2; room++) {
+		ck_assert_int_eq(control_send(ends[0], &c, two, 2), 0);
+		low = old;
+		low.rlim_cur = (rlim_t)null + 1 + room; /* it is the highest of ours */
+		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &low), 0);
+		ck_assert_int_eq(control_recv(ends[1], &got, fds, &n), 1);
+		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
+		ck_assert_int_eq(got.verb, CONTROL_LINK);
+		ck_assert_uint_eq(got.index, 7);
+		assert_nothing(fds, n);
+		ck_assert_uint_eq(open_descriptors(), before);
+	}
+	/* With room again, the next has them. */
+	ck_assert_int_eq(control_send(ends[0], &c, two, 2), 0);
+	ck_assert_int_eq(control_recv(ends[1], &got, fds, &n), 1);
+	ck_assert_uint_eq(n, 2);
+	close(fds[0]);
+	close(fds[1]);
+	close(null);
+}
+END_TEST
+
 START_TEST(every_layer_has_a_name_of_its_own)
 {
 	uint32_t i, j;
@@ -245,6 +277,7 @@ main(void)
 	tcase_add_test(tc, a_full_socket_says_so);
 	tcase_add_test(tc, a_struct_of_another_size_is_refused_and_its_descriptors_are_closed);
 	tcase_add_test(tc, too_many_descriptors_are_refused_and_closed);
+	tcase_add_test(tc, without_room_for_its_descriptors_a_struct_comes_without_any);
 	tcase_add_test(tc, every_layer_has_a_name_of_its_own);
 	tcase_add_test(tc, signals_that_may_be_sent_are_few_and_end_nothing_for_sure);
 	suite_add_tcase(s, tc);
