@@ -31,13 +31,12 @@
 
 SANITIZER_DEFAULTS
 
-/* Becomes `caissond` with these words (the first is its place), which ends with NULL. */
+/* Becomes `caissond` with these words, which end with NULL; the first is what it calls itself. */
 static int
 become_supervisor(const char **words)
 {
 	cleanup_free char *path = private_program();
 
-	words[0] = path;
 	if (path != NULL)
 		execv(path, (char **)(uintptr_t)words);
 	text_say("cannot start caissond: %s", strerror(errno));
@@ -71,7 +70,7 @@ config_refuse(const struct options *o)
 static int
 config_main(const struct options *o, int argc, char **argv)
 {
-	const char *words[5] = { NULL };
+	const char *words[5] = { "caisson config" };
 	size_t n = 1;
 
 	(void)argc;
@@ -95,7 +94,7 @@ config_main(const struct options *o, int argc, char **argv)
 static int
 doctor_main(const struct options *o, int argc, char **argv)
 {
-	const char *words[8] = { NULL, "--doctor" };
+	const char *words[8] = { "caisson doctor", "--doctor" };
 	size_t n = 2;
 
 	(void)argc;

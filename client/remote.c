@@ -17,8 +17,8 @@ static const struct {
 	{ "unauthenticated",
 	    "name a token with --token-file or CAISSON_TOKEN, or a --certificate" },
 	{ "permission_denied", "ask the operator of the daemon" },
-	{ "transport", "is a daemon there? caissond -c FILE starts one; caisson receive goes on "
-		       "where a connection was lost" },
+	{ "transport", "is a daemon there? caissond -c FILE starts one, --socket or --url names "
+		       "another" },
 	{ "protocol", "is this a caissond of the same version?" },
 };
 

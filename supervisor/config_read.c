@@ -456,7 +456,8 @@ conf_open(const char *path, struct conf_namespace *ret, char err[CONF_ERROR_MAX]
 
 	memset(ret, 0, sizeof(*ret));
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return conf_refuse(err, path, nowhere, "cannot open: %s", strerror(errno));
+		return conf_refuse(err, path, nowhere, "cannot open: %s%s", strerror(errno),
+		    errno == ENOENT ? "; caisson.yaml(5) shows what one looks like" : "");
 	if (!S_ISREG(st.st_mode))
 		return conf_refuse(err, path, nowhere, "is no regular file");
 	if (!bytes)

@@ -30,11 +30,12 @@ SANITIZER_DEFAULTS
 static struct options options;
 static struct conf_namespace config;
 static char err[DAEMON_ERROR_MAX];
+static const char *own_name = "caissond";
 
 static void
 set_level(enum log_level usual)
 {
-	log_init("caissond", options.verbose ? LOG_DEBUG_ : options.quiet ? LOG_ERROR_ : usual);
+	log_init(own_name, options.verbose ? LOG_DEBUG_ : options.quiet ? LOG_ERROR_ : usual);
 	/* A private run's lines are its caller's, whatever is said of daemons. */
 	log_set_format(options.has_log ? (enum log_format)options.log : LOG_TEXT);
 }
@@ -122,7 +123,10 @@ run_daemon(void)
 int
 main(int argc, char **argv)
 {
-	log_init("caissond", LOG_WARN_);
+	/* A command of caisson's that we are: what its caller typed is what speaks. */
+	if (argc > 0 && (!strcmp(argv[0], "caisson config") || !strcmp(argv[0], "caisson doctor")))
+		own_name = argv[0];
+	log_init(own_name, LOG_WARN_);
 	log_set_format(LOG_TEXT);
 	rlimit_raise_descriptors();
 	if (argc > 1 && !strcmp(argv[1], "--private"))

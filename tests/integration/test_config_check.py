@@ -86,6 +86,12 @@ class Broker(Case):
         self.assertEqual((status, out, err.count("\n")), (125, "", 1))
         self.assertIn("tools[0].provider", err)
 
+    def test_a_missing_file_is_said_by_what_was_called(self):
+        for argv, name in ((None, "caisson config"), ([CAISSOND, "--check", self.file], "caissond")):
+            self.assertEqual(self.check(argv), (
+                125, "", f"{name}: error: {self.file}: cannot open: No such file or directory; "
+                         "caisson.yaml(5) shows what one looks like\n"))
+
     def test_it_needs_no_state_and_leaves_none(self):
         self.write()
         self.assertEqual(self.check()[0], 0)
