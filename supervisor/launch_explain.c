@@ -24,8 +24,8 @@ static const struct {
 	    "something read-only lies deep in a writable directory, and one between belongs to "
 	    "somebody else: mount that one by itself" },
 	{ LAYER_PLAN, EACCES,
-	    "a directory that is shown writable holds the system's programs or our own: mount "
-	    "less of it" },
+	    "a directory that is shown writable holds the system's programs, or is that of our "
+	    "own: mount less of it" },
 	{ LAYER_PLAN, 0, "the chamber described makes no sense" },
 	{ LAYER_SOURCES, ENOENT, "a directory to be shown in the chamber does not exist" },
 	{ LAYER_SOURCES, EACCES,

@@ -287,7 +287,9 @@ collect_views(const struct draft *d, const struct chamber *c, struct views *view
 			    &(struct view){ .source = d->strings + s->source,
 				.target = d->strings + s->target,
 				.executable = true,
-				.standing = true });
+				.standing = true,
+				.ours = strcmp(d->strings + s->source,
+					    launch_libexec()) == 0 });
 	}
 	for (size_t i = 0; i < c->nmounts && ret == 0; i++) {
 		const struct chamber_mount *m = &c->mounts[i];

@@ -158,6 +158,22 @@ cover_between(struct views *s, const struct view *w, const char *target)
 	return 0;
 }
 
+/* For reading only, where a writable directory shows it at `path`.  What lies between may be
+ * moved: what starts here is what stands elsewhere. */
+static int
+show_again(struct views *s, const char *source, const char *path)
+{
+	struct view v = { .source = source, .made = strdup(path) };
+	int ret = -ENOMEM;
+
+	v.target = v.made;
+	if (v.made != NULL)
+		ret = views_add(s, &v);
+	if (ret < 0)
+		views_free(&v);
+	return ret;
+}
+
 /* `r`, which is read-only, lies in `w`, which is writable: at `place` there. */
 static int
 settle_within(struct views *s, struct view *r, const struct view *w, const char *place)
@@ -166,6 +182,8 @@ settle_within(struct views *s, struct view *r, const struct view *w, const char 
 		return cover_between(s, w, r->target);
 	if (shows(s, place) != w)
 		return 0;
+	if (r->ours && !is_same(r->source, w->source))
+		return show_again(s, r->source, place);
 	if (r->standing)
 		return -EACCES;
 	r->executable = false;

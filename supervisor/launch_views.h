@@ -19,6 +19,7 @@ struct view {
 	bool writable, executable;
 	bool idmap;
 	bool standing; /* of the system: there before the others, and not to be mounted again */
+	bool ours;     /* that, and our own programs: they may lie where somebody works on them */
 	const char *whole; /* the source that it is a part of, whose owner it must have, or NULL */
 	char *made, *made_source; /* `target` and `source`, where they are ours */
 };
@@ -36,10 +37,11 @@ int views_add(struct views *s, const struct view *view);
  * - where a writable directory lies in one from which programs start, shows it there once more,
  *   without that right;
  * - takes that right from what lies in a writable directory and can be written there;
+ * - where that is our own programs, shows them there once more, read-only;
  * - where something read-only lies deep in a writable directory, shows each directory between
  *   once more, as a mount of its own, so that none can be moved away with what is below.
  *
- * -EACCES: what is standing could be written.  -E2BIG: too many, or a path too long.  -ENOMEM.
+ * -EACCES: what else is standing could be written.  -E2BIG: too many, or a path too long.  -ENOMEM.
  */
 int views_settle(struct views *s);
 

@@ -169,6 +169,20 @@ START_TEST(the_system_is_never_writable)
 }
 END_TEST
 
+START_TEST(our_own_programs_are_read_only_where_somebody_works_on_them)
+{
+	struct view libexec = { .source = "/src/build/libexec", .target = "/libexec",
+		.executable = true, .standing = true, .ours = true };
+
+	views_add(&views, &libexec);
+	add("/src", "/root", true);
+	ck_assert_int_eq(views_settle(&views), 0);
+	ck_assert_str_eq(all(), "/libexec+x /root+w /root/build/libexec");
+	add("/src/build/libexec", "/x", true);
+	ck_assert_int_eq(views_settle(&views), -EACCES);
+}
+END_TEST
+
 START_TEST(a_directory_whose_programs_are_wanted_is_left_alone)
 {
 	struct view w = { .source = "/state/w", .target = "/workspace", .writable = true,
@@ -212,6 +226,7 @@ main(void)
 	tcase_add_test(t, what_can_be_written_elsewhere_starts_nothing);
 	tcase_add_test(t, the_same_directory_twice_starts_nothing);
 	tcase_add_test(t, the_system_is_never_writable);
+	tcase_add_test(t, our_own_programs_are_read_only_where_somebody_works_on_them);
 	tcase_add_test(t, a_directory_whose_programs_are_wanted_is_left_alone);
 	tcase_add_test(t, too_many_are_too_many);
 	suite_add_tcase(s, t);
