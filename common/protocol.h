@@ -17,7 +17,7 @@
 
 #include "common/limits.h"
 
-#define PROTOCOL_VERSION 3 /* raised with every change of protocol.def */
+#define PROTOCOL_VERSION 4 /* raised with every change of protocol.def */
 
 /* The authority to run a turn at all (TU-13): its resource's namespace, and its action. */
 #define EXECUTION_NAMESPACE "sharedos.execution"

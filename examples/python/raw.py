@@ -65,7 +65,7 @@ def send(*message):
 
 
 LINK = os.fdopen(os.dup(FD), "rb")
-send(0, 1, "hello", [{"protocol": 3}])
+send(0, 1, "hello", [{"protocol": 4}])
 while size := LINK.read(4):
     message, _ = unpack(LINK.read(int.from_bytes(size, "big")))
     if message[0] == 0:  # operation.run

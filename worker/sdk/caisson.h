@@ -36,7 +36,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CAISSON_PROTOCOL  3	     /* the version of docs/PROTOCOL.md that is spoken */
+#define CAISSON_PROTOCOL  4	     /* the version of docs/PROTOCOL.md that is spoken */
 #define CAISSON_FRAME_MAX (1u << 20) /* bytes after the length */
 
 struct caisson;

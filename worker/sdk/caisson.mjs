@@ -23,7 +23,7 @@
  */
 import { Socket } from 'node:net';
 
-export const PROTOCOL = 3;
+export const PROTOCOL = 4;
 // Bounds of a frame, which would end the link: bytes, nesting, values; and of a value in it.
 export const FRAME_MAX = 1 << 20, DEPTH_MAX = 32, NODES_MAX = 1 << 16;
 const PAYLOAD_DEPTH_MAX = 24, PAYLOAD_NODES_MAX = 1 << 15;

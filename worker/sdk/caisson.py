@@ -32,7 +32,7 @@ import traceback
 from concurrent.futures import Future, wait
 from types import SimpleNamespace
 
-PROTOCOL = 3
+PROTOCOL = 4
 # Bounds of a frame, which would end the link: bytes, nesting, values; and of a value in it.
 FRAME_MAX, DEPTH_MAX, NODES_MAX = 1 << 20, 32, 1 << 16
 PAYLOAD_DEPTH_MAX, PAYLOAD_NODES_MAX = 24, 1 << 15
