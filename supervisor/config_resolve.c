@@ -5,10 +5,21 @@
 
 #include "common/util.h"
 #include "supervisor/config.h"
+#include "supervisor/launch_plan.h"
+#include "supervisor/profiles.h"
+
+#define MOUNTS_MAX 132 /* 64 of the profile's, 64 of its own, an app, a root */
 
 struct resolver {
 	const char *file;
 	char *err;
+};
+
+/* The mounts of a chamber, and where each is said. */
+struct shown {
+	struct chamber_mount v[MOUNTS_MAX];
+	struct node_at at[MOUNTS_MAX];
+	size_t n;
 };
 
 /* Puts the real path in the place of `*path`: the launcher follows no links, as a
@@ -49,6 +60,82 @@ resolve_mounts(struct resolver *k, struct conf_mount *v, size_t n, const char *l
 	return r;
 }
 
+static void
+show(struct shown *s, const char *source, const char *target, bool writable, struct node_at at)
+{
+	if (!source || s->n == MOUNTS_MAX) /* so many, the launch refuses for their number */
+		return;
+	s->at[s->n] = at;
+	s->v[s->n++] = (struct chamber_mount){
+		.source = source, .target = target, .writable = writable
+	};
+}
+
+static void
+show_all(struct shown *s, const struct conf_mount *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		show(s, v[i].source, v[i].target, v[i].writable, v[i].at_source);
+}
+
+static void
+show_profile(struct shown *s, const struct profile *p)
+{
+	if (p->base)
+		show_profile(s, p->base);
+	show_all(s, p->mounts, p->nmounts);
+}
+
+/* What a launch would refuse, as far as names tell. */
+static int
+check_shown(struct resolver *k, const struct profile *p, const struct shown *s, const char *key)
+{
+	size_t which;
+	int r = launch_plan_check(p, s->v, s->n, &which);
+
+	if (r != -EACCES || which == s->n)
+		return 0; /* the launch will say it */
+	return conf_refuse(k->err, k->file, s->at[which],
+	    "%s: %.300s, shown writable, holds the system's programs, or is that of our own, "
+	    "expected less of it",
+	    key, s->v[which].source);
+}
+
+static int
+check_runtime(struct resolver *k, const struct conf_namespace *c, size_t i)
+{
+	const struct conf_runtime *t = &c->runtimes.v[i];
+	const struct profile *p = conf_profile_named(c, t->profile);
+	struct shown s = { .n = 0 };
+	char key[40];
+
+	snprintf(key, sizeof(key), "runtimes[%zu]", i);
+	show_profile(&s, p);
+	show(&s, t->app, "/app", false, t->at_app);
+	show_all(&s, t->mounts.v, t->mounts.n);
+	return check_shown(k, p, &s, key);
+}
+
+static int
+check_provider(struct resolver *k, const struct conf_namespace *c, size_t i)
+{
+	const struct conf_provider *t = &c->providers.v[i];
+	const struct profile *p = t->builtin == BUILTIN_FILES
+				      ? profile_named("files")
+				      : conf_profile_named(c, t->profile);
+	struct shown s = { .n = 0 };
+	char key[40];
+
+	snprintf(key, sizeof(key), "providers[%zu]", i);
+	show_profile(&s, p);
+	show(&s, t->app, "/app", false, t->at_app);
+	show_all(&s, t->mounts.v, t->mounts.n);
+	/* Without a file that is where the caller happens to be, and perhaps nobody asks it. */
+	if (k->file)
+		show(&s, t->root, "/srv", true, t->at_root);
+	return check_shown(k, p, &s, key);
+}
+
 /* Of the sockets, those that are not there yet are made. */
 static int
 resolve_tls(struct resolver *k, struct conf_listener *v, size_t n)
@@ -87,7 +174,8 @@ conf_resolve(struct conf_namespace *c, const char *file, char err[CONF_ERROR_MAX
 
 		snprintf(key, sizeof(key), "runtimes[%zu].app", i);
 		if ((r = resolve(&k, &t->app, true, t->at_app, key)) < 0 ||
-		    (r = resolve_mounts(&k, t->mounts.v, t->mounts.n, "runtimes", i)) < 0)
+		    (r = resolve_mounts(&k, t->mounts.v, t->mounts.n, "runtimes", i)) < 0 ||
+		    (r = check_runtime(&k, c, i)) < 0)
 			return r;
 	}
 	for (i = 0; i < c->providers.n; i++) {
@@ -98,7 +186,8 @@ conf_resolve(struct conf_namespace *c, const char *file, char err[CONF_ERROR_MAX
 			return r;
 		snprintf(key, sizeof(key), "providers[%zu].root", i);
 		if ((r = resolve(&k, &p->root, true, p->at_root, key)) < 0 ||
-		    (r = resolve_mounts(&k, p->mounts.v, p->mounts.n, "providers", i)) < 0)
+		    (r = resolve_mounts(&k, p->mounts.v, p->mounts.n, "providers", i)) < 0 ||
+		    (r = check_provider(&k, c, i)) < 0)
 			return r;
 	}
 	return resolve_tls(&k, c->gateway.listen.v, c->gateway.listen.n);

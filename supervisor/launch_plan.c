@@ -13,6 +13,7 @@
 
 #include "common/util.h"
 #include "supervisor/cgroup.h"
+#include "supervisor/launch_host.h"
 #include "supervisor/launch_views.h"
 #include "supervisor/profiles.h"
 #include "supervisor/uid.h"
@@ -35,22 +36,8 @@ struct draft {
 	bool failed; /* something did not fit, or there was no memory */
 };
 
-/* ---- the host, looked up once ---- */
+/* ---- what is the same everywhere ---- */
 
-/* What a dynamic program needs of the host besides /usr, where the host has it. */
-static const struct {
-	const char *path;
-	bool network; /* only of use to a provider with declared hosts */
-} host_files[] = {
-	{ "/etc/ld.so.cache", false },
-	{ "/etc/alternatives", false },
-	{ "/etc/localtime", false },
-	{ "/etc/ssl/certs", true },
-	{ "/etc/resolv.conf", true },
-	{ "/etc/services", true },
-};
-
-static const char *const host_roots[] = { "/bin", "/sbin", "/lib", "/lib64", "/lib32" };
 static const char *const device_nodes[] = { "/dev/null", "/dev/zero", "/dev/full",
 	"/dev/random", "/dev/urandom" };
 
@@ -73,91 +60,7 @@ static const struct {
 	{ "/dev/stderr", "/proc/self/fd/2" },
 };
 
-/* Where each of host_roots and host_files really is; "" where it is not. */
-static struct {
-	bool known;
-	char root_link[countof(host_roots)][PATH_MAX]; /* target, if it is a link */
-	bool root_dir[countof(host_roots)];
-	char file[countof(host_files)][PATH_MAX];
-} host;
-
-/* Or not for us; any other errno says nothing about what is there. */
-static bool
-is_absent(int error)
-{
-	return error == ENOENT || error == ENOTDIR || error == EACCES || error == ELOOP;
-}
-
-static int
-host_look(void)
-{
-	struct stat st;
-	ssize_t n;
-
-	if (host.known)
-		return 0;
-	for (size_t i = 0; i < countof(host_roots); i++) {
-		if (lstat(host_roots[i], &st) < 0) {
-			if (!is_absent(errno))
-				return -errno;
-			continue;
-		}
-		host.root_dir[i] = S_ISDIR(st.st_mode);
-		n = S_ISLNK(st.st_mode) ? readlink(host_roots[i], host.root_link[i],
-						  PATH_MAX - 1) : 0;
-		if (n < 0)
-			return -errno;
-		host.root_link[i][n] = '\0';
-	}
-	for (size_t i = 0; i < countof(host_files); i++)
-		if (realpath(host_files[i].path, host.file[i]) == NULL) {
-			if (!is_absent(errno))
-				return -errno;
-			host.file[i][0] = '\0';
-		}
-	host.known = true;
-	return 0;
-}
-
-/* Is the launcher in `folder` beneath `root`?  If so, that is the directory. */
-static bool
-libexec_at(const char *root, const char *folder, char dir[PATH_MAX])
-{
-	char launcher[PATH_MAX];
-	int n = snprintf(launcher, sizeof(launcher), "%s/%s/caisson-worker", root, folder);
-
-	if (n >= (int)sizeof(launcher) || access(launcher, X_OK) < 0)
-		return false;
-	*strrchr(launcher, '/') = '\0';
-	snprintf(dir, PATH_MAX, "%s", launcher);
-	return true;
-}
-
-const char *
-launch_libexec(void)
-{
-	static char dir[PATH_MAX];
-	static bool found;
-	char exe[PATH_MAX], *slash;
-	ssize_t n;
-
-	if (found)
-		return dir;
-	/* The launcher follows no link on the way to a source. */
-	if (realpath(LIBEXECDIR, dir) == NULL)
-		snprintf(dir, sizeof(dir), "%s", LIBEXECDIR);
-	n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-	if (n <= 0)
-		return dir;
-	exe[n] = '\0';
-	/* bin/caissond, test/test_launch, test/program/chamber_run; as built, as installed */
-	for (int up = 0; !found && up < 3 && (slash = strrchr(exe, '/')) != NULL; up++) {
-		*slash = '\0';
-		found = up > 0 && (libexec_at(exe, "libexec", dir) ||
-				      libexec_at(exe, "libexec/caisson", dir));
-	}
-	return dir;
-}
+static const struct launch_host *host;
 
 /* ---- the draft ---- */
 
@@ -234,11 +137,13 @@ static void
 add_system(struct draft *d)
 {
 	add_step(d, PLAN_BIND, "/usr", "/usr", PLAN_EXECUTABLE);
-	for (size_t i = 0; i < countof(host_roots); i++) {
-		if (host.root_link[i][0] != '\0')
-			add_step(d, PLAN_SYMLINK, host_roots[i], host.root_link[i], 0);
-		else if (host.root_dir[i])
-			add_step(d, PLAN_BIND, host_roots[i], host_roots[i], PLAN_EXECUTABLE);
+	for (size_t i = 0; i < countof(host->root); i++) {
+		const struct launch_host_root *r = &host->root[i];
+
+		if (r->link[0] != '\0')
+			add_step(d, PLAN_SYMLINK, r->path, r->link, 0);
+		else if (r->is_dir)
+			add_step(d, PLAN_BIND, r->path, r->path, PLAN_EXECUTABLE);
 	}
 }
 
@@ -247,9 +152,12 @@ add_etc(struct draft *d, bool network)
 {
 	for (size_t i = 0; i < countof(made_files); i++)
 		add_step(d, PLAN_FILE, made_files[i].path, made_files[i].content, 0);
-	for (size_t i = 0; i < countof(host_files); i++)
-		if (host.file[i][0] != '\0' && (network || !host_files[i].network))
-			add_step(d, PLAN_BIND, host_files[i].path, host.file[i], 0);
+	for (size_t i = 0; i < countof(host->file); i++) {
+		const struct launch_host_file *f = &host->file[i];
+
+		if (f->real[0] != '\0' && (network || !f->network))
+			add_step(d, PLAN_BIND, f->path, f->real, 0);
+	}
 }
 
 static void
@@ -570,7 +478,7 @@ launch_plan_create(const struct chamber *c, const struct cgroup_entry *group,
 	*ret_layer = LAYER_PLAN;
 	if (profile == NULL || c->nfds > PLAN_FDS_MAX)
 		return -EINVAL;
-	ret = host_look();
+	ret = launch_host_look(&host);
 	if (ret < 0) {
 		*ret_layer = LAYER_SOURCES;
 		return ret;
@@ -600,5 +508,34 @@ launch_plan_create(const struct chamber *c, const struct cgroup_entry *group,
 		ret = draft_finish(&scratch, filter, nfilter, ret_page);
 	if (ret >= 0)
 		*ret_size = scratch.h.size_bytes;
+	return ret;
+}
+
+int
+launch_plan_check(
+    const struct profile *profile, const struct chamber_mount *v, size_t n, size_t *ret_which)
+{
+	static struct views views;
+	const struct chamber c = { .mounts = (struct chamber_mount *)(uintptr_t)v, .nmounts = n };
+	const char *source = NULL;
+	int ret = launch_host_look(&host);
+
+	*ret_which = n;
+	if (ret < 0)
+		return ret;
+	draft_clear(&scratch);
+	add_system(&scratch);
+	if (profile->libexec)
+		add_step(&scratch, PLAN_BIND, "/libexec", launch_libexec(), PLAN_EXECUTABLE);
+	ret = collect_views(&scratch, &c, &views);
+	if (ret == 0)
+		ret = views_settle(&views);
+	if (ret < 0 && views.fault < views.n)
+		source = views.v[views.fault].whole != NULL ? views.v[views.fault].whole
+							    : views.v[views.fault].source;
+	for (size_t i = 0; source != NULL && i < n; i++)
+		if (v[i].source == source)
+			*ret_which = i;
+	views_finish(&views);
 	return ret;
 }

@@ -34,6 +34,15 @@ int launch_plan_stand(uint32_t flags, const struct cgroup_entry *group,
     struct plan_header **ret_page, size_t *ret_size);
 
 /*
+ * Would these `n` mounts of a chamber of `profile` be refused for what they grant together?
+ * Looks at names alone.  -EACCES: what is shown writable holds the system's
+ * programs, or is the directory of our own; `*ret_which` of `v` it is, or `n`.  As
+ * views_settle() otherwise.
+ */
+int launch_plan_check(const struct profile *profile, const struct chamber_mount *v, size_t n,
+    size_t *ret_which);
+
+/*
  * The directory of our own programs: beside this one, as built (../libexec) or as installed
  * (../libexec/caisson), wherever that was moved to; else LIBEXECDIR.  Nothing in the
  * environment changes it.  Valid for the process.

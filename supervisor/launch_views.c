@@ -1,6 +1,7 @@
 #include "supervisor/launch_views.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -236,10 +237,13 @@ views_settle(struct views *s)
 	int ret = 0;
 
 	sort(s);
+	s->fault = SIZE_MAX;
 	for (size_t i = 0; i < n && ret == 0; i++)
 		for (size_t j = 0; j < s->n && ret == 0; j++) /* those that come, too */
-			if (!s->v[i].writable && s->v[j].writable && !s->v[j].executable)
+			if (!s->v[i].writable && s->v[j].writable && !s->v[j].executable) {
 				ret = settle(s, &s->v[i], &s->v[j]);
+				s->fault = ret < 0 ? j : SIZE_MAX;
+			}
 	if (ret == 0)
 		sort(s);
 	return ret;

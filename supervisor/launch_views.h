@@ -27,6 +27,7 @@ struct view {
 struct views {
 	struct view v[VIEWS_MAX];
 	size_t n;
+	size_t fault; /* of what views_settle() refused, the writable one; or SIZE_MAX */
 };
 
 /* Adds one, whose strings are borrowed.  -E2BIG if there are too many. */

@@ -92,6 +92,30 @@ class Broker(Case):
                 125, "", f"{name}: error: {self.file}: cannot open: No such file or directory; "
                          "caisson.yaml(5) shows what one looks like\n"))
 
+    def test_the_system_s_programs_are_not_shown_writable(self):
+        mounts = ("mounts: [{ source: /usr/bin, target: /b },\n"
+                  "        { source: %s, target: /w, writable: true }] }]")
+        for text, key, where in (
+                ("runtimes: [{ id: r, command: [/bin/true],\n\n        " + mounts,
+                 "runtimes[0]", "5:19: "),
+                ("providers: [{ id: p, command: [/bin/cat],\n\n        " + mounts,
+                 "providers[0]", "5:19: "),
+                ("providers: [{ id: p, builtin: files,\n     root: %s }]",
+                 "providers[0]", "3:12: ")):
+            with self.subTest(key=key, where=where):
+                self.file.write_text("version: 1\n" + text % "/", encoding="utf-8")
+                for argv in (None, [CAISSOND, "-c", self.file]):
+                    status, out, err = self.check(argv)
+                    self.assertEqual((status, out), (125, ""), err)
+                    self.assertIn(f"{self.file}:{where}{key}: /, shown writable, holds", err)
+                self.file.write_text("version: 1\n" + text % self.dir, encoding="utf-8")
+                self.assertEqual(self.check()[0], 0)
+
+    def test_a_run_without_a_file_may_stand_anywhere(self):
+        done = subprocess.run([CAISSON, "run", "--", "/bin/true"], cwd="/", env=self.env,
+                              capture_output=True, text=True, timeout=TIMEOUT, check=False)
+        self.assertIn("the worker exited before its outcome", done.stderr)
+
     def test_it_needs_no_state_and_leaves_none(self):
         self.write()
         self.assertEqual(self.check()[0], 0)
