@@ -9,6 +9,7 @@ import unittest
 
 import broker_host
 from broker_host import DONE, Host, grant, invoke, ok, one_call, runtime, serve, DOCS, READ, WRITE
+from wire import TIMEOUT
 
 
 class Endings(unittest.TestCase):
@@ -306,6 +307,9 @@ class Endings(unittest.TestCase):
         host = self.host(one_call(path="docs/a"))
         client = host.client()
         self.assertEqual(client.turn()[0]["status"], "succeeded")
+        for child in host.children:  # what was theirs is not room that comes later
+            self.assertTrue(child.over.wait(TIMEOUT))
+        host.round()
         try:
             most = resource.prlimit(host.process.pid, resource.RLIMIT_NOFILE)
             taken = len(os.listdir(f"/proc/{host.process.pid}/fd"))

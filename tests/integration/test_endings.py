@@ -265,9 +265,13 @@ class Usage(Endings):
             self.assertTrue(63 << 20 <= usage["peakBytes"] <= 64 << 20, usage)
 
     def test_who_is_killed_is_counted_too(self):
-        self.events("run", *self.words("cpu", ("--timeout", "1s")))
-        ended = self.record("worker.ended")
-        self.assertEqual(ended["cause"], "deadline")
+        # The launch and whoever else wants the processor take from that time, too.
+        for timeout in ("1s", "5s", "20s"):
+            self.events("run", *self.words("cpu", ("--timeout", timeout)))
+            ended = self.record("worker.ended")
+            self.assertEqual(ended["cause"], "deadline")
+            if ended["cpuUs"] > 200000:
+                break
         self.assertGreater(ended["cpuUs"], 200000)
         self.assertGreater(ended["peakBytes"], 100000)
         status, events = self.events("exec", *self.words("thread", ()))
