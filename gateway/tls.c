@@ -112,6 +112,8 @@ tls_create(struct slice certificate, struct slice key, bool ask, const char **re
 	SSL_CTX_set_mode(tls,
 	    SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 		SSL_MODE_RELEASE_BUFFERS);
+	/* A read handles one record: who sends new keys without end would hold it for ever. */
+	SSL_CTX_clear_mode(tls, SSL_MODE_AUTO_RETRY);
 	SSL_CTX_set_alpn_select_cb(tls, choose_protocol, NULL);
 	SSL_CTX_set_max_cert_list(tls, CLIENT_CHAIN_MAX);
 	if (ask) {

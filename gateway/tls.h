@@ -34,6 +34,8 @@ void tls_close(struct ssl_st *s); /* no I/O; NULL is allowed */
  * As read(2) and write(2), the handshake included; nothing waits.  Return the number of bytes;
  * 0 at the end (tls_read); -EAGAIN, and `*ret_write` says whether it is the socket's write side
  * that is waited for; -EPROTO for what is no sound TLS, -ECONNRESET, or another negative errno.
+ * After a record that carries nothing (new keys), tls_read() returns -EAGAIN with more perhaps
+ * in the socket: it goes on when asked again.
  */
 ssize_t tls_read(struct ssl_st *s, void *p, size_t n, bool *ret_write);
 ssize_t tls_write(struct ssl_st *s, const void *p, size_t n, bool *ret_write);
