@@ -6,6 +6,7 @@ and sees to it that nothing outlives a test.
 
 import base64
 import contextlib
+import glob
 import json
 import os
 import pathlib
@@ -160,11 +161,15 @@ def nothing_left():
     wait_for(lambda: not left_over(), "nothing left")
 
 
+def groups_of_the_dead():
+    """Control groups whose supervisor is gone.  Others' come and go meanwhile, which pathlib's
+    glob does not bear."""
+    return [group for group in glob.glob("/sys/fs/cgroup/**/caisson-*-*", recursive=True)
+            if not os.path.exists(f"/proc/{os.path.basename(group).split('-')[1]}")]
+
+
 def _seen_left_over():
-    found = []
-    for group in pathlib.Path("/sys/fs/cgroup").glob("**/caisson-*-*"):
-        if not pathlib.Path("/proc", group.name.split("-")[1]).exists():
-            found.append(str(group))
+    found = groups_of_the_dead()
     with contextlib.suppress(OSError):
         uids = {f.stat().st_ino: f.name for f in pathlib.Path("/run/caisson/uid").iterdir()}
         for line in pathlib.Path("/proc/locks").read_text().splitlines():

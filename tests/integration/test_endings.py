@@ -9,7 +9,7 @@ import subprocess
 import unittest
 
 import wire
-from real import CAISSON, IS_ROOT, SANITIZED, WAIT, Case, ending, environment
+from real import CAISSON, IS_ROOT, SANITIZED, WAIT, Case, ending, environment, nothing_left
 
 TIMEOUT = 300  # of this file, for run.py
 PROGRAMS = wire.BUILD / "test" / "program"
@@ -218,11 +218,8 @@ class Limits(Endings):
     def test_nothing_is_left(self):
         if not IS_ROOT:
             self.skipTest("needs root")
-        before = {str(p) for p in CGROUP.glob("**/caisson-*")}
         self.caisson("exec", "--memory", "64MiB", "--pids", "8", *self.words("forks", ()))
-        left = {str(p) for p in CGROUP.glob("**/caisson-*")} - before
-        self.assertEqual({p for p in left if not pathlib.Path(
-            "/proc", pathlib.Path(p).name.split("-")[1]).exists()}, set())
+        nothing_left()
 
 
 class Seccomp(Endings):
